@@ -217,3 +217,33 @@ func TestAServiceThatDoesNotAnswerIsRestarted(t *testing.T) {
 	})
 	m.stopJob("store")
 }
+
+// TestServicesAreFoundInNetworksOfTheirOwn: two servers on one port each in a network of its own are found there, are
+// asked there by their checks, and answer; one of them that asks the other by the address that is found gets its answer.
+func TestServicesAreFoundInNetworksOfTheirOwn(t *testing.T) {
+	m := newMachine(t, false)
+	hcl := strings.NewReplacer(`port "db" {}`, "mode = \"bridge\"\n      port \"db\" {\n        to = 6379\n      }",
+		`port     = "db"`, "port = \"db\"\n      address_mode = \"alloc\"",
+		`"--daemonize", "no"`, `"--daemonize", "no", "--protected-mode", "no", "--bind", "0.0.0.0"`).Replace(store(`"a"`))
+	m.runsTo(hcl, 0, "2 allocations, healthy")
+	both := m.instances("store", "two servers", func(l []*api.ServiceRegistration) bool { return len(l) == 2 })
+	if both[0].Port != 6379 || both[1].Port != 6379 || both[0].Address == both[1].Address {
+		t.Fatalf("found are %s:%d and %s:%d", both[0].Address, both[0].Port, both[1].Address, both[1].Port)
+	}
+	for _, r := range both {
+		if answers(r, "PING") != "PONG" {
+			t.Errorf("where %s is found nobody answers", r.ID)
+		}
+		checks, err := m.api.Allocations().Checks(t.Context(), r.AllocID, nil)
+		must(t, err)
+		if len(checks) != 1 {
+			t.Errorf("the checks of %s are %v", r.ID, checks)
+		}
+	}
+	out, code := m.cli("alloc", "exec", both[0].AllocID, "redis-cli", "-h", both[1].Address, "PING")
+	if code != 0 || strings.TrimSpace(out) != "PONG" {
+		t.Errorf("one asks the other: exit code %d, %q", code, out)
+	}
+	m.stopJob("store")
+	m.instances("store", "nobody", func(l []*api.ServiceRegistration) bool { return len(l) == 0 })
+}

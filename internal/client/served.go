@@ -24,7 +24,7 @@ func (s served) Served() (out []checks.Served) {
 			continue
 		}
 		if gone, _ := r.ProcessesGone(); !gone {
-			out = append(out, checks.Served{Bundle: b, Tasks: r.TaskStates()})
+			out = append(out, checks.Served{Bundle: b, Network: r.Network(), Tasks: r.TaskStates()})
 		}
 	}
 	return out

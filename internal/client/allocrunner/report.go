@@ -43,6 +43,9 @@ func (r *Runner) Report() *alloc.Alloc {
 	return a
 }
 
+// Network is the alloc's own; nil: it has none, or not yet.
+func (r *Runner) Network() *alloc.NetworkStatus { return r.network.Status() }
+
 // TaskStates are the states of its tasks.
 func (r *Runner) TaskStates() map[string]*alloc.TaskState {
 	out := map[string]*alloc.TaskState{}

@@ -37,8 +37,9 @@ type Allocs interface {
 
 // Served is an alloc with services.
 type Served struct {
-	Bundle alloc.Bundle
-	Tasks  map[string]*alloc.TaskState
+	Bundle  alloc.Bundle
+	Network *alloc.NetworkStatus // its own, as the node made it; nil: it has none, or not yet
+	Tasks   map[string]*alloc.TaskState
 }
 
 // started is when the task began to run, or for an empty name the last of all that run; zero: it does not run.
@@ -151,7 +152,7 @@ func (k *Keeper) take(list []Served) {
 			a = &known{states: map[string]*state{}}
 			k.known[id] = a
 		}
-		if a.served.Bundle != s.Bundle {
+		if a.served.Bundle != s.Bundle || a.served.Network != s.Network {
 			k.plan(a, s)
 		}
 		a.served = s
@@ -175,7 +176,11 @@ func (k *Keeper) take(list []Served) {
 // plan puts the checks of an alloc together; what was known of those that stay is kept. The caller holds the lock.
 func (k *Keeper) plan(a *known, s Served) {
 	id := s.Bundle.Alloc.ID
-	checks, err := service.Checks(service.Source{Alloc: s.Bundle.Alloc, Job: s.Bundle.Job, Node: k.cfg.Node()})
+	as := *s.Bundle.Alloc
+	if s.Network != nil { // the servers' alloc has what was reported before, or nothing
+		as.Network = s.Network
+	}
+	checks, err := service.Checks(service.Source{Alloc: &as, Job: s.Bundle.Job, Node: k.cfg.Node()})
 	if err != nil {
 		k.log.Warn("services of an allocation are left out", logkey.Alloc, id, logkey.Error, err)
 	}

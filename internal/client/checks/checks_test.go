@@ -271,6 +271,30 @@ func TestATaskIsRestartedWhoseCheckFails(t *testing.T) {
 	})
 }
 
+// TestAServiceIsAskedOnItsAllocsOwnNetwork: as soon as that is there, at the address that the node itself knows.
+func TestAServiceIsAskedOnItsAllocsOwnNetwork(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.set(func() {
+			r.runs("a")
+			r.allocs["a"].Bundle.Job.TaskGroups[0].Tasks[0].Services[0].AddressMode = job.AddressAlloc
+		})
+		time.Sleep(time.Minute)
+		if n := r.count("a must"); n > 0 || len(r.keeper.Of("a")) > 0 {
+			t.Errorf("it has no network yet, and was asked %d times", n)
+		}
+		r.set(func() {
+			s := r.allocs["a"]
+			s.Network = &alloc.NetworkStatus{Address: "172.26.64.9"}
+			r.allocs["a"] = s
+		})
+		time.Sleep(time.Second)
+		all := r.keeper.Of("a")
+		if len(all) != 2 || all[0].Status != service.Success || all[0].Check.Address != "172.26.64.9:1" {
+			t.Errorf("it has a network, and is said to be %+v", all)
+		}
+	})
+}
+
 // TestAJobThatChangesKeepsWhatIsKnown: of checks that stay, what was found stays; those that are gone are asked no
 // more.
 func TestAJobThatChangesKeepsWhatIsKnown(t *testing.T) {
