@@ -140,7 +140,8 @@ func TestAStopOnAFullDiskIsRecorded(t *testing.T) {
 	for range 30 { // so that the record has filled the block that it was in
 		_, _, err := a.api.Jobs().Register(t.Context(),
 			&api.JobRegisterRequest{Job: parseJob(t, sleeper("new", "raw_exec"))}, nil)
-		if err == nil || !strings.Contains(err.Error(), "stopping jobs and releasing volumes still work") {
+		const way = "stopping jobs, releasing volumes and renewing certificates still work"
+		if err == nil || !strings.Contains(err.Error(), way) {
 			t.Fatalf("new work on a full disk: %v", err)
 		}
 	}

@@ -274,6 +274,8 @@ func serviceRules(at string) []rule {
 	}
 }
 
+const whyConsulAlone = "it is for services of Consul; remove it"
+
 // serviceIgnored are members of services that mean something to Consul alone.
 func serviceIgnored(at string) (out []rule) {
 	for member, name := range map[string]string{
@@ -291,13 +293,12 @@ func serviceIgnored(at string) (out []rule) {
 		".Checks[].Notes":                 "check notes",
 		".Checks[].FailuresBeforeWarning": "check failures_before_warning",
 	} {
-		out = append(out, rule{path: at + member, name: "service " + name, why: "has no effect on a service that the " +
-			"servers tell of; remove it"})
+		out = append(out, rule{path: at + member, name: "service " + name, why: whyConsulAlone})
 	}
 	out = append(out, rule{
 		path:   at + ".Cluster",
 		name:   "service cluster",
-		why:    "has no effect on a service that the servers tell of; remove it",
+		why:    whyConsulAlone,
 		accept: []any{"default"},
 	})
 	slices.SortFunc(out, func(a, b rule) int { return strings.Compare(a.path, b.path) })

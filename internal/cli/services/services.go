@@ -67,7 +67,7 @@ func newInfo(e *kit.Env) *kit.Command {
   berth service info -filter 'Tags contains "blue"' web`,
 		Run: func(ctx context.Context, args []string) error {
 			list, more, err := e.Client().Services().Get(ctx, args[0], page.Query())
-			if err == nil && len(list) == 0 && !formats.Wanted() {
+			if err == nil && len(list) == 0 && page.Query().Filter == "" && !formats.Wanted() {
 				return kit.Fail(fault.NotFound, `"berth service list" lists the services that are found`,
 					"nobody is found as service %q", args[0])
 			}

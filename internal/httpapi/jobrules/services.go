@@ -243,7 +243,9 @@ func (c *checker) check(at string, g *api.TaskGroup, s *api.Service, k *api.Serv
 	if k.TaskName != "" && !hasTask(g, k.TaskName) {
 		c.addf("%s: the group has no task %q", at, k.TaskName)
 	}
-	c.onUpdate(at, k.OnUpdate)
+	if k.OnUpdate != s.OnUpdate { // else it is judged there
+		c.onUpdate(at, k.OnUpdate)
+	}
 	c.checkRestart(at, k.CheckRestart)
 	switch k.Type {
 	case job.CheckHTTP:
