@@ -118,6 +118,7 @@ func newNamespaceInspect(e *kit.Env) *kit.Command {
 
 // namespaceFlags are what is said of a namespace without a file.
 type namespaceFlags struct {
+	given                                                      func(flag string) bool
 	description, pool                                          string
 	meta, allowed, denied                                      kit.Strings
 	drivers, withoutDrivers, networkModes, withoutNetworkModes kit.Strings
@@ -125,6 +126,7 @@ type namespaceFlags struct {
 
 func (f *namespaceFlags) addTo(cmd *kit.Command) {
 	fs := cmd.Flags()
+	f.given = fs.Given
 	fs.StringVar(&f.description, "description", "", "a `text` that says what it is for")
 	fs.Var(&f.meta, "meta", "a `key=value` for it; several times for several")
 	fs.StringVar(&f.pool, "default-node-pool", "", "the `pool` of jobs that name none")
@@ -138,13 +140,13 @@ func (f *namespaceFlags) addTo(cmd *kit.Command) {
 
 // any tells that one of them was given.
 func (f *namespaceFlags) any() bool {
-	return f.description+f.pool != "" || len(slices.Concat(f.meta, f.allowed, f.denied, f.drivers, f.withoutDrivers,
+	return f.given("description") || f.given("default-node-pool") || len(slices.Concat(f.meta, f.allowed, f.denied, f.drivers, f.withoutDrivers,
 		f.networkModes, f.withoutNetworkModes)) > 0
 }
 
 // change replaces what the flags name.
 func (f *namespaceFlags) change(n *api.Namespace) (err error) {
-	if f.description != "" {
+	if f.given("description") {
 		n.Description = f.description
 	}
 	if n.Meta, err = entries(n.Meta, f.meta); err != nil {
@@ -154,16 +156,16 @@ func (f *namespaceFlags) change(n *api.Namespace) (err error) {
 		n.Capabilities == nil {
 		n.Capabilities = &api.NamespaceCapabilities{}
 	}
-	if f.pool != "" || len(f.allowed)+len(f.denied) > 0 {
+	if f.given("default-node-pool") || len(f.allowed)+len(f.denied) > 0 {
 		if n.NodePoolConfiguration == nil {
 			n.NodePoolConfiguration = &api.NamespaceNodePoolConfiguration{}
 		}
 		c := n.NodePoolConfiguration
-		if f.pool != "" {
+		if f.given("default-node-pool") {
 			c.Default = f.pool
 		}
 		if len(f.allowed)+len(f.denied) > 0 {
-			c.Allowed, c.Denied = f.allowed, f.denied
+			c.Allowed, c.Denied = named(f.allowed), named(f.denied)
 		}
 	}
 	if c := n.Capabilities; c != nil {
@@ -177,8 +179,17 @@ func (f *namespaceFlags) change(n *api.Namespace) (err error) {
 
 func replace(list *[]string, by kit.Strings) {
 	if len(by) > 0 {
-		*list = by
+		*list = named(by)
 	}
+}
+
+// named is what a flag names; an empty value names nothing, which takes a rule away.
+func named(by kit.Strings) []string {
+	list := slices.DeleteFunc(slices.Clone([]string(by)), func(s string) bool { return s == "" })
+	if len(list) == 0 {
+		return nil
+	}
+	return list
 }
 
 func newNamespaceApply(e *kit.Env) *kit.Command {
@@ -188,9 +199,9 @@ func newNamespaceApply(e *kit.Env) *kit.Command {
 		Use:   "apply [flags] <namespace>",
 		Short: "Write a namespace, a new one or in place of the one of this name",
 		Long: `The argument is a name or a file. With a name, what the flags say is written: of a namespace that is
-there already they replace what they name, and the rest stays. With a file (its name ends in .hcl or .json, or has a
-folder; - is the standard input) the namespace is what the file says, in HCL or in JSON as "berth namespace inspect"
-prints it.
+there already they replace what they name, and the rest stays; an empty value takes away what was said. With a file
+(its name ends in .hcl or .json, or has a folder; - is the standard input) the namespace is what the file says, in HCL
+or in JSON as "berth namespace inspect" prints it.
 
 Jobs that run already stay as they are: what a namespace lets its jobs use is asked when one is submitted.`,
 		Example: `  berth namespace apply -description "the shop" shop

@@ -132,8 +132,8 @@ func Admits(s *state.Snap, j *job.Job) error {
 		return nil
 	}
 	return fault.WithHint(fault.New(fault.NotFound, "register", subject,
-		fmt.Sprintf("node pool %q does not exist; there are %s", pool, poolNames(s))),
-		"write one of these as node_pool, or make it: berth node pool apply "+pool)
+		fmt.Sprintf("node pool %q does not exist", pool)), // which there are is not for everybody who submits jobs
+		`write one that "berth node pool list" shows as node_pool, or make it: berth node pool apply `+pool)
 }
 
 // Exists refuses what is to be in a namespace that is not there.
@@ -152,14 +152,6 @@ func HasPool(s *state.Snap, name string) bool {
 
 // shown bounds how many names an error lists.
 const shown = 10
-
-func poolNames(s *state.Snap) string {
-	var names []string
-	for p := range s.NodePools(nil, "") {
-		names = append(names, p.Name)
-	}
-	return Names(names)
-}
 
 // Names writes names for an error, and of many how many more there are.
 func Names(names []string) string {

@@ -239,7 +239,7 @@ func TestANodePoolInUseIsNotDeleted(t *testing.T) {
 	c.Must(t, put("app"))
 	c.Must(t, end)
 	refused(t, c, "a job that names it", &fsm.JobRegister{Job: j, Seed: "2"}, fault.NotFound,
-		`node pool "gpu" does not exist; there are all, default`, "berth node pool apply gpu")
+		`node pool "gpu" does not exist`, "berth node pool apply gpu")
 	refused(t, c, "its end", end, fault.NotFound, "node pool not found")
 	for _, name := range []string{"all", "default"} {
 		refused(t, c, "the end of "+name, &partitioning.NodePoolDelete{Name: name}, fault.Invalid,
