@@ -62,18 +62,21 @@ func compareTypes(public, model reflect.Type, path string, onlyPublic, onlyModel
 
 // elsewhere are the public members that the internal job lacks on purpose.
 var elsewhere = map[string]string{
-	"TaskGroups[].Tasks[].Identity.Name":     "clients send back the identity that they were shown",
-	"TaskGroups[].Tasks[].Identity.Audience": "clients send back the identity that they were shown",
-	"Update":                                 "every group inherits it",
-	"Reschedule":                             "every group inherits it",
-	"Status":                                 "the servers say it",
-	"StatusDescription":                      "the servers say it",
-	"ParentID":                               "the servers say it",
-	"Dispatched":                             "the servers say it",
-	"DispatchIdempotencyToken":               "the servers say it",
-	"Payload":                                "the servers say it",
-	"NomadTokenID":                           "the servers say it",
-	"VersionTag":                             "the servers say it",
+	"TaskGroups[].Tasks[].Identity.Name":        "clients send back the identity that they were shown",
+	"TaskGroups[].Tasks[].Identity.Audience":    "clients send back the identity that they were shown",
+	"TaskGroups[].Services[].Namespace":         "the servers say it",
+	"TaskGroups[].Tasks[].Services[].Namespace": "the servers say it",
+
+	"Update":                   "every group inherits it",
+	"Reschedule":               "every group inherits it",
+	"Status":                   "the servers say it",
+	"StatusDescription":        "the servers say it",
+	"ParentID":                 "the servers say it",
+	"Dispatched":               "the servers say it",
+	"DispatchIdempotencyToken": "the servers say it",
+	"Payload":                  "the servers say it",
+	"NomadTokenID":             "the servers say it",
+	"VersionTag":               "the servers say it",
 }
 
 // Given both shapes of a job, when their members are compared, then every internal one is public, and every public one

@@ -144,6 +144,9 @@ func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, err
 	if err := r.choose(k.cfg.Bridge.IPv4, k.cfg.Bridge.IPv6, taken(k.records)); err != nil {
 		return nil, err
 	}
+	if err := k.unheard(ctx, r, old); err != nil {
+		return nil, fault.Note(err, "make", "the network of allocation "+ids.Short(w.Alloc))
+	}
 	again := old != nil && old.Boot == k.cfg.Boot
 	r.Boot = k.cfg.Boot
 	made := &networks.Made{Status: r.status(w.DNS)}
@@ -177,6 +180,21 @@ func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, err
 		made.Warnings = append(made.Warnings, k.droppers()...)
 	}
 	return made, nil
+}
+
+// unheard refuses ports at which programs of the node listen, before the first record of an alloc says that they lead to
+// it: the agent's own port would be an alloc's else, with the tokens that people send there.
+func (k *Keeper) unheard(ctx context.Context, r, old *Record) error {
+	if old != nil || !r.bridged() {
+		return nil
+	}
+	v4, v6 := r.addresses()
+	for _, p := range network.Publish(r.Ports, v4, v6) {
+		if err := bridge.Listening(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // connect gives a namespace its link, and the node's ports their way to it. The table comes before the link: it keeps

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -438,4 +439,43 @@ func benchRig(b *testing.B) *keeper.Keeper {
 		b.Fatal(err)
 	}
 	return k
+}
+
+// TestAPortOfTheNodesOwnProgramsIsNotTaken: a job that asks for a port at which a program of the node listens, by TCP or
+// UDP, at that address or at all, is refused and leaves nothing; it gets the port when nobody listens. What an alloc has
+// it keeps, whoever listens there afterwards.
+func TestAPortOfTheNodesOwnProgramsIsNotTaken(t *testing.T) {
+	r := newRig(t)
+	lo, err := netlink.LinkByName("lo")
+	must(t, err)
+	must(t, netlink.LinkSetUp(lo))
+	w := want(network.ModeBridge, 8080)
+	r.owners.known = []ids.Alloc{w.Alloc}
+	for _, at := range []string{"tcp 127.0.0.1:8080", "tcp :8080", "tcp4 0.0.0.0:8080", "udp 127.0.0.1:8080",
+		"udp :8080"} {
+		kind, address, _ := strings.Cut(at, " ")
+		var held interface{ Close() error }
+		var err error
+		if kind == "udp" {
+			held, err = net.ListenPacket(kind, address)
+		} else {
+			held, err = net.Listen(kind, address)
+		}
+		must(t, err)
+		_, err = r.k.Make(t.Context(), w)
+		const why = "port 8080 at 127.0.0.1: a program of the node uses it"
+		if !fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v", at, err)
+		}
+		r.nothingLeft()
+		must(t, held.Close())
+	}
+	r.works(w)
+	late, err := net.Listen("tcp", "127.0.0.1:8080")
+	must(t, err)
+	r.works(w)
+	r.restart()
+	r.works(w)
+	must(t, late.Close())
+	must(t, r.k.Release(w.Alloc))
 }
