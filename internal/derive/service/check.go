@@ -50,7 +50,13 @@ func Checks(s Source) ([]*Check, error) {
 func (s Source) check(i *Instance, of *job.ServiceCheck) (*Check, error) {
 	c := &Check{Service: i, Of: of, Task: cmp.Or(of.TaskName, i.Task)}
 	mode := cmp.Or(of.AddressMode, i.Of.AddressMode)
-	host, port, err := s.at(cmp.Or(of.PortLabel, i.Of.PortLabel), i.Of.Address, mode, i.env)
+	label := cmp.Or(of.PortLabel, i.Of.PortLabel)
+	if _, err := strconv.Atoi(label); err == nil && mode != job.AddressAlloc {
+		return nil, errors.New("its port is a number, and it is not asked on a network of the allocation's own")
+	}
+	// The node asks, by what it can reach. So it asks the alloc alone, at what the servers gave it, wherever the service
+	// is said to be.
+	host, port, err := s.at(label, "", mode, i.env)
 	if err != nil {
 		return nil, err
 	}

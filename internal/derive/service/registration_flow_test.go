@@ -235,3 +235,22 @@ func TestWhoHasANetworkOfItsOwnIsFoundThere(t *testing.T) {
 		t.Errorf("by a number: %+v", all[0])
 	}
 }
+
+// TestTheNodeAsksTheAllocAlone: wherever a service is said to be, its check asks at what the servers gave the alloc, and
+// at no number of the node's.
+func TestTheNodeAsksTheAllocAlone(t *testing.T) {
+	s := source()
+	web := s.Job.TaskGroups[0].Services[0]
+	web.Address = "169.254.169.254"
+	if all, err := service.Checks(s); err != nil || all[0].Address != "10.0.0.9:2000" {
+		t.Errorf("it is asked at %+v, %v", all[0], err)
+	}
+	web.PortLabel = "4646"
+	if all, err := service.Checks(s); err == nil || len(all) > 0 {
+		t.Errorf("a port of the node is asked: %+v", all[0])
+	}
+	web.Checks[0].PortLabel = "http"
+	if all, err := service.Checks(s); err != nil || all[0].Address != "10.0.0.9:2000" {
+		t.Errorf("it is asked at %+v, %v", all[0], err)
+	}
+}

@@ -222,10 +222,15 @@ const leastInterval = time.Second
 func (c *checker) check(at string, g *api.TaskGroup, s *api.Service, k *api.ServiceCheck) {
 	c.zero(at, "name", k.Name)
 	c.zero(at, "path", k.Path)
-	if k.PortLabel != "" {
-		c.portLabel(at, g, k.PortLabel, s.Address != "" || cmp.Or(k.AddressMode, s.AddressMode) == job.AddressAlloc)
-	} else if s.PortLabel == "" {
+	label := cmp.Or(k.PortLabel, s.PortLabel)
+	switch own := cmp.Or(k.AddressMode, s.AddressMode) == job.AddressAlloc; {
+	case label == "":
 		c.addf("%s: neither it nor its service names a port", at)
+	case k.PortLabel != "":
+		c.portLabel(at, g, k.PortLabel, own)
+	case numeric.MatchString(label) && !own:
+		c.addf("%s: its service's port %q is a number; name the label of the port at which the allocation itself is asked",
+			at, label)
 	}
 	c.addressMode(at, g, k.AddressMode)
 	if k.Interval < leastInterval {
