@@ -19,6 +19,7 @@ import (
 	"berth/internal/port/csi"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/mock"
+	"berth/internal/server/fsm/collection"
 	"berth/internal/wire"
 )
 
@@ -298,6 +299,10 @@ func TestANodeThatWasAwayForDaysMakesNoOrphans(t *testing.T) {
 	for range 3 {
 		c.end()
 		c.serve()
+	}
+	gone := &collection.Collect{Nodes: []ids.Node{m.client.ID()}} // as the round of garbage collection of a day later does
+	if _, _, err := c.s.Propose(t.Context(), gone); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := wire.SystemGC.Call(t.Context(), c.conn, &wire.Empty{}); err != nil {
 		t.Fatal(err)
