@@ -53,8 +53,8 @@ func (m *machine) expired() *x509.Certificate {
 // TestClusterCertificatesRotate: given three servers and two nodes whose certificates are good for two seconds, with
 // tasks that write to volumes, when all of them have been renewed for a minute, then no node was down, none was without
 // its servers but once, when the root that had let it in was forgotten, no task was started anew, and no call at the
-// plugin changed anything. The root is replaced amid that, and then another server leads. When a node stands still for longer than its certificate is good, or was killed, then
-// it comes back by its key, and its tasks go on.
+// plugin changed anything. The root is replaced amid that, and then another server leads. When a node stands still for
+// longer than its certificate is good, or was killed, then it comes back by its key, and its tasks go on.
 func TestClusterCertificatesRotate(t *testing.T) {
 	long(t)
 	c := newCluster(t, `certificate_lifetime = "2s"`)

@@ -219,12 +219,14 @@ func TestAServiceThatDoesNotAnswerIsRestarted(t *testing.T) {
 }
 
 // TestServicesAreFoundInNetworksOfTheirOwn: two servers on one port each in a network of its own are found there, are
-// asked there by their checks, and answer; one of them that asks the other by the address that is found gets its answer.
+// asked there by their checks, and answer; one of them that asks the other by the address that is found gets its
+// answer.
 func TestServicesAreFoundInNetworksOfTheirOwn(t *testing.T) {
 	m := newMachine(t, false)
 	hcl := strings.NewReplacer(`port "db" {}`, "mode = \"bridge\"\n      port \"db\" {\n        to = 6379\n      }",
 		`port     = "db"`, "port = \"db\"\n      address_mode = \"alloc\"",
-		`"--daemonize", "no"`, `"--daemonize", "no", "--protected-mode", "no", "--bind", "0.0.0.0"`).Replace(store(`"a"`))
+		`"--daemonize", "no"`, `"--daemonize", "no", "--protected-mode", "no", "--bind", "0.0.0.0"`).
+		Replace(store(`"a"`))
 	m.runsTo(hcl, 0, "2 allocations, healthy")
 	both := m.instances("store", "two servers", func(l []*api.ServiceRegistration) bool { return len(l) == 2 })
 	if both[0].Port != 6379 || both[1].Port != 6379 || both[0].Address == both[1].Address {

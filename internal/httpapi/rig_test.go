@@ -27,7 +27,6 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
-	"berth/internal/server/state"
 	"berth/internal/testkit/oneserver"
 	"berth/internal/testkit/pluginjobs"
 	"berth/internal/wire"
@@ -130,15 +129,7 @@ func newRigWith(t testing.TB, change func(*node.Node)) *rig {
 		until(r, "/v1/plugins?type=csi", func(l []*api.CSIPluginListStub) bool {
 			return len(l) > 0 && l[0].ControllersHealthy > 0
 		})
-		for { // what it can do is recorded beside
-			w := state.NewWatch()
-			if p := s.Store().Snapshot().Plugin(w, n.info.CSI[0].Plugin); p != nil && p.Negotiated {
-				break
-			}
-			if err := w.Wait(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		oneserver.AwaitNegotiated(t, s, n.info.CSI[0].Plugin)
 	}
 	return r
 }

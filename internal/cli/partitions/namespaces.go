@@ -140,8 +140,9 @@ func (f *namespaceFlags) addTo(cmd *kit.Command) {
 
 // any tells that one of them was given.
 func (f *namespaceFlags) any() bool {
-	return f.given("description") || f.given("default-node-pool") || len(slices.Concat(f.meta, f.allowed, f.denied, f.drivers, f.withoutDrivers,
-		f.networkModes, f.withoutNetworkModes)) > 0
+	lists := slices.Concat(f.meta, f.allowed, f.denied, f.drivers, f.withoutDrivers, f.networkModes,
+		f.withoutNetworkModes)
+	return f.given("description") || f.given("default-node-pool") || len(lists) > 0
 }
 
 // change replaces what the flags name.

@@ -54,8 +54,8 @@ func (s Source) check(i *Instance, of *job.ServiceCheck) (*Check, error) {
 	if _, err := strconv.Atoi(label); err == nil && mode != job.AddressAlloc {
 		return nil, errors.New("its port is a number, and it is not asked on a network of the allocation's own")
 	}
-	// The node asks, by what it can reach. So it asks the alloc alone, at what the servers gave it, wherever the service
-	// is said to be.
+	// The node asks, by what it can reach. So it asks the alloc alone, at what the servers gave it, wherever the
+	// service is said to be.
 	host, port, err := s.at(label, "", mode, i.env)
 	if err != nil {
 		return nil, err

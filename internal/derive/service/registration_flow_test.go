@@ -236,8 +236,8 @@ func TestWhoHasANetworkOfItsOwnIsFoundThere(t *testing.T) {
 	}
 }
 
-// TestTheNodeAsksTheAllocAlone: wherever a service is said to be, its check asks at what the servers gave the alloc, and
-// at no number of the node's.
+// TestTheNodeAsksTheAllocAlone: wherever a service is said to be, its check asks at what the servers gave the alloc,
+// and at no number of the node's.
 func TestTheNodeAsksTheAllocAlone(t *testing.T) {
 	s := source()
 	web := s.Job.TaskGroups[0].Services[0]

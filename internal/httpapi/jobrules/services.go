@@ -229,8 +229,8 @@ func (c *checker) check(at string, g *api.TaskGroup, s *api.Service, k *api.Serv
 	case k.PortLabel != "":
 		c.portLabel(at, g, k.PortLabel, own)
 	case numeric.MatchString(label) && !own:
-		c.addf("%s: its service's port %q is a number; name the label of the port at which the allocation itself is asked",
-			at, label)
+		c.addf("%s: its service's port %q is a number; name the label of the port at which the allocation itself is "+
+			"asked", at, label)
 	}
 	c.addressMode(at, g, k.AddressMode)
 	if k.Interval < leastInterval {

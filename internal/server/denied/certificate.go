@@ -21,8 +21,8 @@ func stands(leaf *x509.Certificate, roots []*x509.Certificate, now time.Time) st
 	return ""
 }
 
-// leastOverdue is how long a connection goes on at least by a certificate that is over: with certificates of seconds all
-// would end and come back all the time.
+// leastOverdue is how long a connection goes on at least by a certificate that is over: with certificates of seconds
+// all would end and come back all the time.
 const leastOverdue = time.Hour
 
 // overdue is until when a connection goes on by a certificate, which was renewed long before.

@@ -300,7 +300,8 @@ func TestANodeThatWasAwayForDaysMakesNoOrphans(t *testing.T) {
 		c.end()
 		c.serve()
 	}
-	gone := &collection.Collect{Nodes: []ids.Node{m.client.ID()}} // as the round of garbage collection of a day later does
+	// As the round of garbage collection of a day later does.
+	gone := &collection.Collect{Nodes: []ids.Node{m.client.ID()}}
 	if _, _, err := c.s.Propose(t.Context(), gone); err != nil {
 		t.Fatal(err)
 	}

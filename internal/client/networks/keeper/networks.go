@@ -182,8 +182,8 @@ func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, err
 	return made, nil
 }
 
-// unheard refuses ports at which programs of the node listen, before the first record of an alloc says that they lead to
-// it: the agent's own port would be an alloc's else, with the tokens that people send there.
+// unheard refuses ports at which programs of the node listen, before the first record of an alloc says that they lead
+// to it: the agent's own port would be an alloc's else, with the tokens that people send there.
 func (k *Keeper) unheard(ctx context.Context, r, old *Record) error {
 	if old != nil || !r.bridged() {
 		return nil

@@ -441,9 +441,9 @@ func benchRig(b *testing.B) *keeper.Keeper {
 	return k
 }
 
-// TestAPortOfTheNodesOwnProgramsIsNotTaken: a job that asks for a port at which a program of the node listens, by TCP or
-// UDP, at that address or at all, is refused and leaves nothing; it gets the port when nobody listens. What an alloc has
-// it keeps, whoever listens there afterwards.
+// TestAPortOfTheNodesOwnProgramsIsNotTaken: a job that asks for a port at which a program of the node listens, by TCP
+// or UDP, at that address or at all, is refused and leaves nothing; it gets the port when nobody listens. What an alloc
+// has it keeps, whoever listens there afterwards.
 func TestAPortOfTheNodesOwnProgramsIsNotTaken(t *testing.T) {
 	r := newRig(t)
 	lo, err := netlink.LinkByName("lo")
