@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/internal/base/ids"
+	"berth/internal/derive/service"
 	"berth/internal/model/acl"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
@@ -35,12 +36,17 @@ func furnish(t *testing.T, store *state.Store) {
 		tx.PutNode(&node.Node{ID: sharedNode, Name: "n1", Status: node.StatusReady, NodePool: "default"})
 		for _, ns := range owned {
 			j := &job.Job{
-				Namespace:  ns,
-				ID:         "job-" + ids.Job(ns),
-				Name:       "job-" + string(ns),
-				Type:       job.TypeService,
-				NodePool:   "default",
-				TaskGroups: []*job.TaskGroup{{Name: "g", Count: 1, Tasks: []*job.Task{{Name: "t", Driver: "exec"}}}},
+				Namespace: ns,
+				ID:        "job-" + ids.Job(ns),
+				Name:      "job-" + string(ns),
+				Type:      job.TypeService,
+				NodePool:  "default",
+				TaskGroups: []*job.TaskGroup{{
+					Name:     "g",
+					Count:    1,
+					Tasks:    []*job.Task{{Name: "t", Driver: "exec"}},
+					Services: []*job.Service{{Name: "service-" + string(ns), Provider: job.ProviderServers}},
+				}},
 			}
 			tx.PutNamespace(&partition.Namespace{Name: ns})
 			tx.PutJob(j)
@@ -55,6 +61,8 @@ func furnish(t *testing.T, store *state.Store) {
 				TaskGroup:     "g",
 				DesiredStatus: alloc.DesiredRun,
 				ClientStatus:  alloc.ClientRunning,
+
+				JobCreateIndex: j.CreateIndex,
 			})
 			tx.PutVolume(&volume.Volume{
 				ID:     volume.ID{Namespace: ns, ID: "volume-" + ids.Volume(ns)},
@@ -127,7 +135,15 @@ func showings() map[string]showing {
 			return r.Matches[kind], nil
 		}
 	}
+	serviceOf := func(ns ids.Namespace) string { return "service-" + string(ns) }
 	return map[string]showing{
+		"services": {acl.ReadJob, "", serviceOf, func(ctx context.Context, c wire.Conn) ([]string, error) {
+			l, err := wire.ServiceList.Call(ctx, c, &all)
+			if err != nil {
+				return nil, err
+			}
+			return each(l.Items, func(r *service.Registration) string { return r.Name }), nil
+		}},
 		"jobs": {acl.ListJobs, "", jobOf, func(ctx context.Context, c wire.Conn) ([]string, error) {
 			l, err := wire.JobList.Call(ctx, c, &all)
 			if err != nil {
@@ -277,6 +293,7 @@ func TestEveryListOverAllNamespacesIsHeld(t *testing.T) {
 		"Eval.List":      "evaluations",
 		"Job.List":       "jobs",
 		"Namespace.List": "namespaces",
+		"Service.List":   "services",
 		"System.Search":  "a search for jobs",
 		"Volume.List":    "volumes",
 	}

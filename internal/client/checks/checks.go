@@ -272,7 +272,9 @@ func (k *Keeper) report(id ids.Alloc) {
 		return
 	}
 	found := alloc.Checks{Failing: a.failing()}
-	if a.reported != nil && !news(a.reported.Failing, found.Failing) {
+	known := a.reported != nil && !news(a.reported.Failing, found.Failing)
+	begins := a.reported == nil && strings.HasSuffix(found.Failing, notAsked) // which goes without saying
+	if known || begins {
 		k.mu.Unlock()
 		return
 	}
