@@ -118,25 +118,11 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{"ask": k.loop.Run, "follow": k.follow})
 }
 
-// settle is for how long changes are collected before the list is looked at: to look at all for each that changes would
-// cost the square of their number when many start.
+// settle is for how long changes are collected before the list is looked at.
 const settle = 100 * time.Millisecond
 
 func (k *Keeper) follow(ctx context.Context) error {
-	for {
-		changed := k.cfg.Allocs.Changed()
-		k.take(k.cfg.Allocs.Served())
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(settle):
-		}
-	}
+	return lifecycle.Follow(ctx, k.cfg.Allocs.Changed, settle, func() { k.take(k.cfg.Allocs.Served()) })
 }
 
 // take takes up allocs that came, what changed of those that are there, and drops those that ended.

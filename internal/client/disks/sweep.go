@@ -84,24 +84,10 @@ func (s *Sweep) Run(ctx context.Context) error {
 	return lifecycle.RunAll(ctx, map[string]func(context.Context) error{"measure": s.loop.Run, "follow": s.follow})
 }
 
-// follow takes up allocs that come and drops those that end, those of half a second together: to list all of them for
-// each that changes would cost the square of their number when many start, while each is left alone for longer than
-// that.
+// follow takes up allocs that come and drops those that end, those of half a second together: each is left alone for
+// longer than that.
 func (s *Sweep) follow(ctx context.Context) error {
-	for {
-		changed := s.allocs.Changed()
-		s.take(s.allocs.Disks())
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-time.After(first / 4):
-		}
-	}
+	return lifecycle.Follow(ctx, s.allocs.Changed, first/4, func() { s.take(s.allocs.Disks()) })
 }
 
 func (s *Sweep) take(list []Disk) {
