@@ -51,7 +51,7 @@ type Instance struct {
 	Registration
 	Of   *job.Service
 	Task string // that answers for it; empty: the group does
-	env  taskenv.Env
+	env  *texts
 }
 
 // Instances are the services of an alloc, whether they are registered or not, as the job lists them. A service whose
@@ -82,7 +82,7 @@ func (s Source) instance(g *job.TaskGroup, t *job.Task, of *job.Service) (*Insta
 	if t != nil {
 		owner, task = t.Name, t.Name
 	}
-	env, err := taskenv.New(taskenv.Source{
+	env := &texts{of: taskenv.Source{
 		Alloc:  s.Alloc,
 		Job:    s.Job,
 		Group:  g,
@@ -91,10 +91,8 @@ func (s Source) instance(g *job.TaskGroup, t *job.Task, of *job.Service) (*Insta
 		Region: s.Job.Region,
 
 		Network: s.Alloc.Network,
-	})
-	if err != nil {
-		return nil, err
-	}
+	}}
+	var err error
 	i := &Instance{Of: of, Task: task, env: env}
 	if i.Name, err = env.Replace(of.Name); err != nil {
 		return nil, err
@@ -120,8 +118,30 @@ func (s Source) instance(g *job.TaskGroup, t *job.Task, of *job.Service) (*Insta
 	return i, nil
 }
 
+// texts puts texts together. The environment is made with the first that refers to it: most refer to nothing, and lists
+// of services are put together at each look.
+type texts struct {
+	of   taskenv.Source
+	made *taskenv.Env
+}
+
+// Replace is taskenv.Env.Replace.
+func (t *texts) Replace(text string) (string, error) {
+	if Static(text) {
+		return text, nil
+	}
+	if t.made == nil {
+		env, err := taskenv.New(t.of)
+		if err != nil {
+			return "", err
+		}
+		t.made = &env
+	}
+	return t.made.Replace(text)
+}
+
 // at is the address of a service and its port.
-func (s Source) at(label, address, mode string, env taskenv.Env) (string, int, error) {
+func (s Source) at(label, address, mode string, env *texts) (string, int, error) {
 	own, err := env.Replace(address)
 	if err != nil {
 		return "", 0, err
@@ -170,8 +190,8 @@ func BadName(s string) string {
 	return "write letters, digits and dashes, at most 63, with no dash at the ends"
 }
 
-// Static reports whether a name of a service is the same wherever it runs.
-func Static(name string) bool { return !strings.Contains(name, "${") }
+// Static reports whether a text, such as the name of a service, is the same wherever it runs.
+func Static(text string) bool { return !strings.Contains(text, "${") }
 
 // HostPort joins the address and the port of a registration.
 func (r Registration) HostPort() string {

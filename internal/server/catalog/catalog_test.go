@@ -2,6 +2,7 @@ package catalog_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -204,5 +205,42 @@ func TestARegistrationIsTakenAway(t *testing.T) {
 	}
 	if err := take("default", "web", id); !fault.Has(err, fault.NotFound) {
 		t.Errorf("once more: %v", err)
+	}
+}
+
+// BenchmarkNamed is a look at a name that a thousand allocs have.
+func BenchmarkNamed(b *testing.B) {
+	store := state.New()
+	j := jobOf("web", 0, "web")
+	port := []alloc.PortMapping{{Label: "p", Value: 80, HostIP: "10.0.0.1"}}
+	err := store.Write(state.Stamp{Index: 1, Time: time.Now()}, func(tx *state.Tx) error {
+		attributes := map[string]string{}
+		for i := range 40 {
+			attributes[fmt.Sprintf("attribute.%d", i)] = "value"
+		}
+		tx.PutNode(&node.Node{ID: "n", Name: "n1", Attributes: attributes, Resources: node.Resources{IP: "10.0.0.1"}})
+		tx.PutJob(j)
+		for range 1000 {
+			tx.PutAlloc(&alloc.Alloc{
+				ID:             ids.Alloc(ids.New()),
+				Namespace:      j.Namespace,
+				Node:           "n",
+				Job:            j.ID,
+				JobCreateIndex: j.CreateIndex,
+				TaskGroup:      "g",
+				DesiredStatus:  alloc.DesiredRun,
+				ClientStatus:   alloc.ClientRunning,
+				Resources:      alloc.Resources{Ports: port},
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if found, _ := catalog.Named(store.Snapshot(), nil, "default", "web"); len(found) != 1000 {
+			b.Fatalf("%d are found", len(found))
+		}
 	}
 }

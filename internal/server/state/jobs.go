@@ -3,9 +3,9 @@ package state
 import (
 	"iter"
 	"slices"
-	"strings"
 
 	"berth/internal/base/ids"
+	"berth/internal/derive/service"
 	"berth/internal/model/job"
 	"berth/internal/wire"
 )
@@ -27,7 +27,7 @@ func servicesOf(j *job.Job) (out []Key) {
 	for _, g := range j.TaskGroups {
 		for _, s := range g.AllServices() {
 			name := s.Name
-			if strings.Contains(name, "${") {
+			if !service.Static(name) {
 				name = anyName
 			}
 			if k := KeyOf(string(j.Namespace), name); !slices.Contains(out, k) {
