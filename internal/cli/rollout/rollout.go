@@ -55,7 +55,9 @@ type Group struct {
 
 	batch  bool
 	manual bool // nobody but a person decides about health
-	least  time.Duration
+	// checked: an allocation is healthy only while checks of its services pass, too.
+	checked bool
+	least   time.Duration
 }
 
 // Assess judges a picture.
@@ -95,10 +97,17 @@ func boolCompare(a, b bool) int {
 // Batch reports a job whose allocations come to an end, so that nothing judges their health.
 func (r *Rollout) Batch() bool { return isBatch(r.job) }
 
+func hasChecks(g *api.TaskGroup) bool {
+	has := func(s *api.Service) bool { return len(s.Checks) > 0 }
+	return slices.ContainsFunc(g.Services, has) ||
+		slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return slices.ContainsFunc(t.Services, has) })
+}
+
 func assessGroup(job *api.Job, g *api.TaskGroup, all []*api.AllocationListStub) *Group {
 	out := &Group{Name: g.Name, Wanted: kit.Value(g.Count), batch: isBatch(job)}
 	if u := g.Update; u != nil {
 		out.manual, out.least = kit.Value(u.HealthCheck) == "manual", kit.Value(u.MinHealthyTime)
+		out.checked = kit.Value(u.HealthCheck) == "checks" && hasChecks(g)
 	}
 	for _, a := range all {
 		if a.TaskGroup == g.Name {

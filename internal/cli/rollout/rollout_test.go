@@ -253,6 +253,17 @@ func TestWhatIsWaitedForIsSaid(t *testing.T) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
+	checked := job()
+	checked.TaskGroups[0].Update.HealthCheck = ptr("checks")
+	checked.TaskGroups[0].Services = []*api.Service{{Checks: []*api.ServiceCheck{{}}}}
+	r := rollout.Assess(rollout.Picture{
+		Job:         checked,
+		Allocations: []*api.AllocationListStub{alloc("a", started)},
+	}, noon)
+	const want = "runs; it is healthy when its checks have passed for 10s"
+	if got := r.Groups[0].Waiting(alloc("a", started), noon); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 }
 
 func TestTroubleSaysWhatComesNext(t *testing.T) {

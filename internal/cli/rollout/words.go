@@ -171,6 +171,9 @@ func (g *Group) Waiting(a *api.AllocationListStub, now time.Time) string {
 	if since := started(a); !since.IsZero() {
 		left = min(max(0, g.least-now.Sub(since)), g.least)
 	}
+	if g.checked {
+		return fmt.Sprintf("runs; it is healthy when its checks have passed for %s", g.least)
+	}
 	return fmt.Sprintf("runs; it is healthy %s if its tasks run on", in(left))
 }
 

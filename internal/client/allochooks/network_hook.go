@@ -26,6 +26,7 @@ var (
 func (*Network) Name() string { return "network" }
 
 // Prerun makes the network. That the node has no room or is hindered is waited out; every try says what is in the way.
+// A port that a program of the node has fails the alloc: another one may get another port, or another node.
 func (h *Network) Prerun(ctx context.Context, a *hook.Alloc) error {
 	want, err := askedNetwork(a)
 	if want == nil || err != nil {

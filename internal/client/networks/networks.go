@@ -30,7 +30,8 @@ type Made struct {
 
 // Networks makes networks of allocs and releases them. Both may be repeated, also by the next run of the agent.
 type Networks interface {
-	// Make returns when the network is there. An error of kind Exhausted or Conflict says what is in the way.
+	// Make returns when the network is there. An error of kind Exhausted or Conflict says what is in the way; one of
+	// kind Denied that a program of the node has a port that is asked for, which is not waited out.
 	Make(context.Context, Want) (*Made, error)
 	// Release returns nil when nothing is left of it.
 	Release(ids.Alloc) error

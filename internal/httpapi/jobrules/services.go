@@ -171,8 +171,8 @@ func (c *checker) portLabel(at string, g *api.TaskGroup, label string, own bool)
 		if n, err := strconv.Atoi(label); err != nil || n < 1 || n > 65535 {
 			c.addf("%s: port %q is none from 1 to 65535", at, label)
 		} else if !own {
-			c.addf("%s: port %q is a number: write the label of a port of the group's network, or give an address or address_mode alloc", at,
-				label)
+			c.addf("%s: port %q is a number: write the label of a port of the group's network, or give an address or "+
+				"address_mode alloc", at, label)
 		}
 		return
 	}

@@ -126,7 +126,7 @@ func (k *Keeper) all(steps ...step) error {
 }
 
 // Make makes the network of an alloc, or completes what an earlier try, or an earlier run of the agent, has left. It
-// may be repeated. An error of kind Exhausted or Conflict says what is in the way.
+// may be repeated. Its errors are those of networks.Networks.
 func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, error) {
 	if !ids.IsUUID(string(w.Alloc)) {
 		return nil, fault.New(fault.Invalid, "make", "a network", "the allocation's id is no UUID")
