@@ -14,14 +14,11 @@ const appliedRow = "applied"
 var rows = &table[row]{name: "index", key: func(r *row) Key { return KeyOf(r.Table) }}
 
 func (tx *Tx) bump(t touch) {
-	next := &row{Table: t.table, Modify: tx.stamp.Index}
-	if old := rows.get(&tx.Snap, nil, KeyOf(t.table)); old != nil {
+	next := &row{Table: t.table, Modify: t.modified, Deleted: t.deleted}
+	if old := rows.get(&tx.Snap, nil, KeyOf(t.table)); old != nil && t.deleted == 0 {
 		next.Deleted = old.Deleted
 	}
-	if t.deleted {
-		next.Deleted = tx.stamp.Index
-	}
-	must(tx.txn.Insert(rows.name, next))
+	rows.insert(tx.own, next)
 }
 
 // TouchAll makes every table count as changed: whoever waits for news of an object hears that the state is another.
@@ -31,10 +28,11 @@ func (tx *Tx) TouchAll() {
 			tx.touch(t.title(), true)
 		}
 	}
+	tx.own.count++
 }
 
 func (tx *Tx) setApplied() {
-	must(tx.txn.Insert(rows.name, &row{Table: appliedRow, Modify: tx.stamp.Index, Time: nanos(tx.stamp.Time)}))
+	rows.insert(tx.own, &row{Table: appliedRow, Modify: tx.stamp.Index, Time: nanos(tx.stamp.Time)})
 }
 
 func (s *Snap) applied(w *Watch) Stamp {
