@@ -30,7 +30,8 @@ func deeds(r *rapid.T, index uint64) Step {
 		switch v := (volume.ID{Namespace: "n", ID: ids.Volume(id)}); kind {
 		case "node":
 			// Its name tells what the step saw: objects, and lists of those that have been written and of others.
-			saw := fmt.Sprint(len(slices.Collect(tx.Nodes(nil, id))), len(slices.Collect(tx.Volumes(nil, "n", ""))))
+			saw := fmt.Sprint(len(slices.Collect(tx.Nodes(nil, id))), len(slices.Collect(tx.Volumes(nil, "n", ""))),
+				tx.Index(), tx.TableIndex(Nodes), tx.ReadIndex(Volumes))
 			if old := tx.Node(nil, ids.Node(id)); old != nil {
 				saw += "+" + old.Name[:min(len(old.Name), 20)]
 			}

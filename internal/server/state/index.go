@@ -14,9 +14,12 @@ const appliedRow = "applied"
 var rows = &table[row]{name: "index", key: func(r *row) Key { return KeyOf(r.Table) }}
 
 func (tx *Tx) bump(t touch) {
-	next := &row{Table: t.table, Modify: t.modified, Deleted: t.deleted}
-	if old := rows.get(&tx.Snap, nil, KeyOf(t.table)); old != nil && t.deleted == 0 {
+	next := &row{Table: t.table, Modify: tx.stamp.Index}
+	if old := rows.get(&tx.Snap, nil, KeyOf(t.table)); old != nil {
 		next.Deleted = old.Deleted
+	}
+	if t.deleted {
+		next.Deleted = tx.stamp.Index
 	}
 	rows.insert(tx.own, next)
 }

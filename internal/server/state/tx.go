@@ -1,7 +1,6 @@
 package state
 
 import (
-	"slices"
 	"time"
 
 	"github.com/hashicorp/go-memdb"
@@ -25,10 +24,10 @@ type Tx struct {
 	frozen  frozen
 }
 
-// touch notes at which index a table changed last, and when something left it.
+// touch notes that a table changed, and whether something left it.
 type touch struct {
-	table             string
-	modified, deleted uint64
+	table   string
+	deleted bool
 }
 
 // writes is what a transaction wrote and nobody else sees yet. The engine copies an index of a transaction that writes
@@ -68,15 +67,13 @@ func (s *Snap) engine(table string) *memdb.Txn {
 func (tx *Tx) Stamp() Stamp { return tx.stamp }
 
 func (tx *Tx) touch(table string, deleted bool) {
-	i := slices.IndexFunc(tx.touched, func(t touch) bool { return t.table == table })
-	if i < 0 {
-		i = len(tx.touched)
-		tx.touched = append(tx.touched, touch{table: table})
+	for i := range tx.touched {
+		if tx.touched[i].table == table {
+			tx.touched[i].deleted = tx.touched[i].deleted || deleted
+			return
+		}
 	}
-	tx.touched[i].modified = tx.stamp.Index
-	if deleted {
-		tx.touched[i].deleted = tx.stamp.Index
-	}
+	tx.touched = append(tx.touched, touch{table, deleted})
 }
 
 // Step is one command that Batch runs.
@@ -109,37 +106,43 @@ func (s *Store) Batch(steps []Step) []error {
 func (gen *generation) commit(steps []Step, errs []error) (done int) {
 	tx := begin(gen)
 	defer func() { tx.own.txn.Abort() }() // after a commit it does nothing
-	for i, step := range steps {
-		done = i + 1
-		count := tx.own.count
-		if errs[i] = tx.run(step); errs[i] == nil || tx.own.count == count {
-			continue
+	for wrote := false; done < len(steps) && !wrote; done++ {
+		if wrote, errs[done] = tx.run(steps[done]); wrote {
+			tx.own.txn.Abort()
+			tx = begin(gen)
+			tx.again(steps[:done+1], errs)
 		}
-		tx.own.txn.Abort()
-		tx = begin(gen)
-		for j, again := range steps[:i] {
-			if errs[j] == nil {
-				must(tx.run(again))
-			}
-		}
-		tx.stamp = step.Stamp
-		break
 	}
-	tx.finish()
+	tx.gen.news.Add(tx.news)
+	tx.own.txn.Commit()
+	verifyFrozen(tx)
 	return done
 }
 
-func (tx *Tx) run(step Step) error {
-	tx.stamp = step.Stamp
-	return step.Do(tx)
+// again does steps without those that failed.
+func (tx *Tx) again(steps []Step, errs []error) {
+	for i, step := range steps {
+		if errs[i] != nil {
+			tx.stamp = step.Stamp
+			tx.setApplied()
+			continue
+		}
+		_, err := tx.run(step)
+		must(err)
+	}
 }
 
-func (tx *Tx) finish() {
+// run does one step, and tells whether it failed after it had written. The next one finds the indexes as if this one
+// had been committed.
+func (tx *Tx) run(step Step) (wrote bool, err error) {
+	tx.stamp, tx.touched = step.Stamp, tx.touched[:0]
+	count := tx.own.count
+	if err = step.Do(tx); err != nil && tx.own.count != count {
+		return true, err
+	}
 	for _, t := range tx.touched {
 		tx.bump(t)
 	}
 	tx.setApplied()
-	tx.gen.news.Add(tx.news)
-	tx.own.txn.Commit()
-	verifyFrozen(tx)
+	return false, err
 }
