@@ -85,7 +85,8 @@ func Write(ctx context.Context, servers wire.Conn, q Query, in *api.Variable) (*
 		return nil, err
 	}
 	if in.Path != "" && in.Path != q.Path {
-		return nil, Bad{fmt.Sprintf("the body is about variable %q, the path of the request about %q", in.Path, q.Path)}
+		return nil, Bad{fmt.Sprintf("the body is about variable %q, the path of the request about %q", in.Path,
+			q.Path)}
 	}
 	held := ""
 	if in.Lock != nil {
@@ -162,7 +163,8 @@ func answer(out *wire.VariableWritten, err error) (*Written, error) {
 
 // gone is a conflict with nothing at all: there is no variable to be shown.
 func gone(why string) error {
-	return fault.WithHint(fault.New(fault.Conflict, "", "variable not found", why), "it was deleted meanwhile, or never was")
+	return fault.WithHint(fault.New(fault.Conflict, "", "variable not found", why),
+		"it was deleted meanwhile, or never was")
 }
 
 // Verbs of locks.

@@ -26,8 +26,8 @@ const (
 // leads; with another one that begins anew, so that it may last for up to twice as long.
 func (l *Lock) Validate(path string) error {
 	refuse := func(what string, d time.Duration, least time.Duration) error {
-		return fault.New(fault.Invalid, "lock", Name(path), fmt.Sprintf("the lock's %s is %s, it has to be from %s to %s",
-			what, d, least, MaxTTL))
+		return fault.New(fault.Invalid, "lock", Name(path), fmt.Sprintf(
+			"the lock's %s is %s, it has to be from %s to %s", what, d, least, MaxTTL))
 	}
 	switch {
 	case l.TTL < MinTTL || l.TTL > MaxTTL:

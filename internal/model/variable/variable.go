@@ -1,6 +1,6 @@
 // Package variable owns what users keep at paths for their jobs to read: what a path may be, how much one holds, when a
-// write meets another one, who holds a lock on it, and what a task may read without being told. It stores nothing, and
-// sees no value: those are sealed beside the record.
+// write meets another one, who holds a lock on it, and what a task may read without a policy. It stores nothing, and sees
+// no value: those are sealed beside the record.
 package variable
 
 import (
@@ -37,7 +37,7 @@ type Variable struct {
 // Key is a variable's place in pages.
 func (v *Variable) Key() string { return string(v.Namespace) + "." + v.Path }
 
-// Name is how people are told of a variable.
+// Name is what people call a variable.
 func Name(path string) string { return fmt.Sprintf("variable %q", path) }
 
 // SealedName is the name under which the items of a path are sealed: bytes of one path don't open at another.

@@ -19,8 +19,8 @@ type Write struct {
 	Lock string
 }
 
-// Allowed tells whether a write may be made on what is there, nil for nothing. A lock that somebody else holds is in the
-// way of everybody but its holder; a lock that the writer believes to hold, and does not, is in the writer's way.
+// Allowed tells whether a write may be made on what is there, nil for nothing. A lock is in the way of everybody but its
+// holder; one that the writer believes to hold, and does not, is in the writer's way.
 func (w Write) Allowed(now *Variable) Conflict {
 	index := uint64(0)
 	if now != nil {
@@ -61,8 +61,8 @@ func Acquirable(now *Variable, again string, at time.Time) Conflict {
 	case held != "":
 		return "somebody else holds its lock: wait until that is released, or lost"
 	case at.Before(now.FreeAt):
-		return Conflict(fmt.Sprintf("its lock was lost, and can be acquired again in %s: whoever held it may not know yet",
-			now.FreeAt.Sub(at).Round(time.Second)))
+		return Conflict(fmt.Sprintf("its lock was lost, and can be acquired again in %s: whoever held it may not know "+
+			"yet", now.FreeAt.Sub(at).Round(time.Second)))
 	}
 	return ""
 }

@@ -1,6 +1,6 @@
-// Package locks owns how long the locks of variables hold: it hears of renewals, and takes a lock from who has not renewed
-// it in time. Time is counted by the server that leads; when another one leads, every holder has his full time anew,
-// since what was heard before was heard by others. Only package server constructs it.
+// Package locks owns how long the locks of variables hold: it hears of renewals, and takes a lock from who has not
+// renewed it in time. Time is counted by the server that leads; when another one leads, every holder has his full time
+// anew, since what was heard before was heard by others. Only package server constructs it.
 package locks
 
 import (
@@ -46,13 +46,14 @@ func New(store *state.Store, proposer fsm.Proposer, log *slog.Logger) *Keeper {
 	return &Keeper{store: store, proposer: proposer, log: log}
 }
 
-// Renew gives the holder of a lock his full time from now on. A conflict says that he is not the holder any more. Whether
-// this server still led when it was asked, the caller has to make sure of afterwards.
+// Renew gives the holder of a lock his full time from now on. A conflict says that he is not the holder any more.
+// Whether this server still led when it was asked, the caller has to make sure of afterwards.
 func (k *Keeper) Renew(at variables.At, lock string) (variable.Conflict, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.held == nil {
-		return "", fault.New(fault.Unavailable, "renew", "the lock of "+variable.Name(at.Path), "this server does not lead")
+		return "", fault.New(fault.Unavailable, "renew", "the lock of "+variable.Name(at.Path),
+			"this server does not lead")
 	}
 	v := k.store.Snapshot().Variable(nil, at.Namespace, at.Path)
 	if !v.Holds(lock) {

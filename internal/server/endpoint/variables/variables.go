@@ -119,7 +119,8 @@ func Items(s *state.Snap, secrets Secrets, v *variable.Variable) (wire.Secrets, 
 	name := variable.SealedName(v.Namespace, v.Path)
 	sealed := s.Secret(nil, name)
 	if sealed == nil {
-		return wire.Secrets{}, fault.New(fault.Internal, "open", variable.Name(v.Path), "what it holds is not in the state")
+		return wire.Secrets{},
+			fault.New(fault.Internal, "open", variable.Name(v.Path), "what it holds is not in the state")
 	}
 	m, err := secrets.Open(s, name, sealed.Data)
 	return wire.Seal(m), err

@@ -1,5 +1,5 @@
-// Package variables owns the commands that write variables and their locks. What a variable holds is sealed before it is
-// in a command: neither the log nor the state has it in clear. Only packages of the server import it.
+// Package variables owns the commands that write variables and their locks. What a variable holds is sealed before it
+// is in a command: neither the log nor the state has it in clear. Only packages of the server import it.
 package variables
 
 import (
