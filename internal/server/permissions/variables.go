@@ -46,5 +46,6 @@ func (c *Caller) MayVariable(ns ids.Namespace, path string, any acl.Capability) 
 
 // variableRule is how a policy gives something of a variable.
 func variableRule(n need) string {
-	return fmt.Sprintf("namespace %q { variables { path %q { capabilities = [%q] } } }", n.Name, n.Variable, n.Any[0])
+	return fmt.Sprintf("path %q { capabilities = [%q] } in the block variables of namespace %q", n.Variable, n.Any[0],
+		n.Name)
 }

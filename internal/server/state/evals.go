@@ -22,7 +22,7 @@ var evals = &table[eval.Eval]{
 			return openKey
 		}),
 	},
-	stamp: stamping(func(o *eval.Eval) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
+	stamp:    stamping(func(o *eval.Eval) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(e *eval.Eval) uint64 { return e.ModifyIndex },
 }
 

@@ -11,9 +11,9 @@ import (
 const Plugins = "plugins"
 
 var plugins = &table[plugin.Record]{
-	name: Plugins,
-	key:  func(p *plugin.Record) Key { return KeyOf(p.ID) },
-	stamp: stamping(func(o *plugin.Record) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
+	name:     Plugins,
+	key:      func(p *plugin.Record) Key { return KeyOf(p.ID) },
+	stamp:    stamping(func(o *plugin.Record) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(p *plugin.Record) uint64 { return p.ModifyIndex },
 }
 

@@ -10,9 +10,9 @@ import (
 const Shortages = "shortages"
 
 var shortages = &table[plugin.Shortage]{
-	name: Shortages,
-	key:  func(s *plugin.Shortage) Key { return shortageKey(s.ShortageKey) },
-	stamp: stamping(func(o *plugin.Shortage) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
+	name:     Shortages,
+	key:      func(s *plugin.Shortage) Key { return shortageKey(s.ShortageKey) },
+	stamp:    stamping(func(o *plugin.Shortage) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(s *plugin.Shortage) uint64 { return s.ModifyIndex },
 }
 
