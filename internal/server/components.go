@@ -9,6 +9,7 @@ import (
 	"berth/internal/server/claims"
 	"berth/internal/server/controllers"
 	"berth/internal/server/endpoint"
+	"berth/internal/server/endpoint/workloads"
 	"berth/internal/server/gc"
 	"berth/internal/server/health"
 	"berth/internal/server/heartbeat"
@@ -134,6 +135,11 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Wraps:         ring,
 		Variables:     secrets,
 		Locks:         c.locks,
+		Identities: workloads.Config{
+			Signer: &keyring.Signer{Keyring: ring},
+			Region: s.cfg.Region,
+			Issuer: s.cfg.Issuer,
+		},
 		Log:           s.cfg.Log,
 	})
 	return c

@@ -48,3 +48,14 @@ func DataKey(k *wire.DataKey) *api.RootKeyMeta {
 	}
 	return out
 }
+
+// Issuer describes how others check what the cluster signs (OpenID Connect Discovery 1.0, section 3).
+func Issuer(issuer, keys string) *api.OIDCConfiguration {
+	return &api.OIDCConfiguration{
+		Issuer:        issuer,
+		JWKS:          issuer + keys,
+		ResponseTypes: []string{"code"},
+		SubjectTypes:  []string{"public"},
+		Algorithms:    []string{"EdDSA"},
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/model/workload"
 	"berth/internal/server/partitions"
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
@@ -26,9 +27,9 @@ const keptVersions = 6
 // Needs is what the job's members need: a server of an older version would not know them.
 func (c *JobRegister) Needs() uint64 {
 	if c.Job.HasServices() {
-		return SchemaServices
+		return max(SchemaServices, workload.Needs(c.Job))
 	}
-	return 0
+	return workload.Needs(c.Job)
 }
 
 // JobRegistered is the result of JobRegister and JobDeregister.
