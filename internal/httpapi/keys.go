@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"berth/api"
-	"berth/internal/base/fault"
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/convert"
 	"berth/internal/wire"
@@ -13,18 +12,8 @@ var keySet = read(wire.SigningKeys, (*request).whole, func(_ *request, out *wire
 	return convert.KeySet(out.Keys), nil
 })
 
-// issuer says how others check the identities of tasks, where the servers have a name (OpenID Connect Discovery 1.0).
-func issuer(s *Server, _ *request) (any, error) {
-	if s.cfg.Issuer == "" {
-		return nil, fault.WithHint(
-			fault.New(fault.NotFound, "describe", "the issuer of identities", "this agent's configuration names none"),
-			`write server { oidc_issuer = "https://…" }; the keys are at `+keySetPath)
-	}
-	return convert.Issuer(s.cfg.Issuer, keySetPath), nil
-}
-
-// keySetPath is where the public parts of the keys are.
-const keySetPath = "/.well-known/jwks.json"
+// issuer says how others check the identities of tasks.
+func issuer(s *Server, _ *request) (any, error) { return convert.Issuer(s.cfg.Issuer) }
 
 var (
 	keyList = read(wire.DataKeys, (*request).whole, as(convert.Keys))

@@ -140,7 +140,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Region: s.cfg.Region,
 			Issuer: s.cfg.Issuer,
 		},
-		Log:           s.cfg.Log,
+		Log: s.cfg.Log,
 	})
 	return c
 }

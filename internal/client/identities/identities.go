@@ -90,8 +90,8 @@ func New(cfg Config) *Keeper {
 // Run renews until ctx ends.
 func (k *Keeper) Run(ctx context.Context) error { return k.loop.Run(ctx) }
 
-// Tokens are the identities that a task which is about to start finds, by their names: those that it had before, if they
-// are good for some time, and new ones. From then on they are renewed. Without the servers it is not ready.
+// Tokens are the identities that a task which is about to start finds, by their names: those that it had before, if
+// they are good for some time, and new ones. From then on they are renewed. Without the servers it is not ready.
 func (k *Keeper) Tokens(
 	ctx context.Context, alloc ids.Alloc, task string, wanted []*job.WorkloadIdentity, h Holder,
 ) (map[string]redact.Secret, error) {
@@ -270,7 +270,13 @@ func (k *Keeper) renew(of Of, was *held, s Signed) *held {
 	if now == nil {
 		return nil
 	}
-	next := &held{id: was.id, holder: now.holder, token: s.Token, times: timesOf(s.Lives), owed: true}
+	next := &held{
+		id:     was.id,
+		holder: now.holder,
+		token:  s.Token,
+		times:  timesOf(s.Lives),
+		owed:   true,
+	}
 	k.held[of] = next
 	return next
 }

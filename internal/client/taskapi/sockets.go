@@ -173,8 +173,8 @@ func listen(dir string) (net.Listener, error) {
 	return l, nil
 }
 
-// admit lets whoever gets into the directory connect: the task's user, and whom the task lets in. Without an identity it
-// is of no use to anybody.
+// admit lets whoever gets into the directory connect: the task's user, and whom the task lets in. Without an identity
+// it is of no use to anybody.
 func admit(dir int) error {
 	fd, err := unix.Openat(dir, Name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -128,7 +128,8 @@ type Sockets interface {
 	Close(dir string) error
 }
 
-// TaskAPI gives a task a way to the API, where it may do what its identity gives: a unix socket in its secrets directory.
+// TaskAPI gives a task a way to the API, where it may do what its identity gives: a unix socket in its secrets
+// directory.
 type TaskAPI struct{ Sockets Sockets }
 
 var (

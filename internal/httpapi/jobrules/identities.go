@@ -12,8 +12,8 @@ import (
 	"berth/internal/model/workload"
 )
 
-// canonicalIdentities fills in what is not said. That there is an identity named default, without a word of how the task
-// finds it, is so for every task: it is left out.
+// canonicalIdentities fills in what is not said. That there is an identity named default, without a word of how the
+// task finds it, is so for every task: it is left out.
 func canonicalIdentities(t *api.Task) {
 	if id := t.Identity; id != nil {
 		id.Name = cmp.Or(id.Name, job.DefaultIdentity)
@@ -118,7 +118,8 @@ func (c *checker) identity(at string, id *api.WorkloadIdentity) {
 		c.addf("%s: filepath %q must be a plain path", at, shorten(id.Filepath))
 	case slices.Contains(strings.Split(id.Filepath, "/"), ".."), strings.HasPrefix(id.Filepath, "/"),
 		(&job.Template{DestPath: id.Filepath}).Astray(), !ownFile(id.Filepath):
-		c.addf("%s: filepath %q is no file of the task's own; begin it with secrets/ or local/", at, shorten(id.Filepath))
+		c.addf("%s: filepath %q is no file of the task's own; begin it with secrets/ or local/", at,
+			shorten(id.Filepath))
 	}
 	if id.TTL != 0 && id.TTL < workload.MinTTL {
 		c.addf("%s: ttl must be at least %s, is %s", at, workload.MinTTL, id.TTL)

@@ -121,7 +121,7 @@ type Task struct {
 	ShutdownDelay   time.Duration
 	KillSignal      string
 	Services        []*Service `cbor:",omitempty"`
-	// Identity is the one named default, as far as the job says more of it than that there is one; Identities are others.
+	// Identity is the one named default, as far as the job says more of it than that there is one.
 	Identity   *WorkloadIdentity   `cbor:",omitempty"`
 	Identities []*WorkloadIdentity `cbor:",omitempty"`
 }

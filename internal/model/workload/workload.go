@@ -1,6 +1,6 @@
 // Package workload owns what is said of a task in a signed identity, and when it is believed: claims, their signature
-// (JSON Web Tokens, RFC 7519, signed with Ed25519, RFC 8037) and the identities that a task has. It signs with keys that
-// it is given, and knows no state. Servers sign and believe, nodes ask for what tasks are shown.
+// (JSON Web Tokens, RFC 7519, signed with Ed25519, RFC 8037) and the identities that a task has. It signs with keys
+// that it is given, and knows no state. Servers sign and believe, nodes ask for what tasks are shown.
 package workload
 
 import (
@@ -89,8 +89,8 @@ func Is(token redact.Secret) bool {
 	return len(text) <= maxToken && form.MatchString(text)
 }
 
-// Read says what a token says, if it is signed with one of the keys that public gives by their ids (nil: there is none),
-// is good now, and is meant for Berth. Any other is an error, which says nothing that its bearer could learn from.
+// Read says what a token says, if it is signed with one of the keys that public gives by their ids (nil: there is
+// none), is good now, and is meant for Berth. Any other is an error, which says nothing that its bearer could learn from.
 func Read(token redact.Secret, public func(id string) ed25519.PublicKey, now time.Time) (*Claims, error) {
 	refused := fault.New(fault.Denied, "", "", "the identity is not believed")
 	if !Is(token) {

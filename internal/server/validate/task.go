@@ -12,9 +12,9 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/render"
 	"berth/internal/model/job"
-	"berth/internal/model/workload"
 	"berth/internal/model/node"
 	"berth/internal/model/partition"
+	"berth/internal/model/workload"
 	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 )
