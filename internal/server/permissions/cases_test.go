@@ -262,6 +262,10 @@ func ofCluster() []asked {
 		calls(wire.NodeInventoryKnown, "", &wire.InventoryDigest{}),
 		calls(wire.NodeGrants, "", &wire.GrantsRequest{}),
 		streams(wire.NodeControllerCalls, "", &wire.ControllerCallsRequest{}),
+		calls(wire.VariableGet, "of job a", &wire.Ref[string]{Query: inside("app"), ID: "nomad/jobs/a"}),
+		calls(wire.VariableGet, "of job a in other", &wire.Ref[string]{Query: inside("other"), ID: "nomad/jobs/a"}),
+		calls(wire.VariableGet, "of job ab", &wire.Ref[string]{Query: inside("app"), ID: "nomad/jobs/ab"}),
+		calls(wire.JobServices, "of job ab", &wire.Ref[ids.Job]{Query: inside("app"), ID: "ab"}),
 		calls(wire.NodeIdentities, "", &wire.IdentitiesRequest{}),
 		calls(wire.NodeLeave, "", &wire.NodeLeaveRequest{}),
 		calls(wire.AgentVolumeUsage, "", &wire.VolumeUsageRequest{}),
@@ -304,10 +308,6 @@ func ofVariables() []asked {
 		of := "of " + path
 		lock := &wire.VariableLockRequest{Namespace: "app", Path: path}
 		out = append(out,
-		calls(wire.VariableGet, "of job a", &wire.Ref[string]{Query: inside("app"), ID: "nomad/jobs/a"}),
-		calls(wire.VariableGet, "of job a in other", &wire.Ref[string]{Query: inside("other"), ID: "nomad/jobs/a"}),
-		calls(wire.VariableGet, "of job ab", &wire.Ref[string]{Query: inside("app"), ID: "nomad/jobs/ab"}),
-		calls(wire.JobServices, "of job ab", &wire.Ref[ids.Job]{Query: inside("app"), ID: "ab"}),
 			calls(wire.VariableGet, of, &wire.Ref[string]{Query: app, ID: path}),
 			calls(wire.VariablePut, of, &wire.VariablePutRequest{Namespace: "app", Path: path}),
 			calls(wire.VariableDelete, of, &wire.VariableDeleteRequest{Namespace: "app", Path: path}),
