@@ -31,7 +31,6 @@ const maxBody = 8 << 20
 type Server struct {
 	cfg     Config
 	gate    *conns.Gate
-	tasks   *conns.Gate // of tasks' sockets, so that they keep nobody out elsewhere
 	bodies  *bodies.Store
 	mux     *http.ServeMux
 	poolMux *http.ServeMux // of poolPaths
@@ -50,7 +49,6 @@ func New(cfg Config) *Server {
 	s := &Server{
 		cfg:     cfg,
 		gate:    conns.New(cfg.Bounds, cfg.Log),
-		tasks:   conns.New(cfg.Bounds, cfg.Log),
 		bodies:  bodies.New(),
 		mux:     http.NewServeMux(),
 		poolMux: http.NewServeMux(),
@@ -80,16 +78,13 @@ func (s *Server) Run(ctx context.Context, entries ...Entry) error {
 	return g.Wait()
 }
 
-// ServeTask serves the socket of one task until ctx ends or the listener is closed.
+// ServeTask serves the socket of one task until ctx ends or the listener is closed. Tasks keep nobody out elsewhere.
 func (s *Server) ServeTask(ctx context.Context, l net.Listener) error {
-	return s.tasks.Serve(ctx, l, s.Handler(access.Task{}))
+	return s.gate.Aside().Serve(ctx, l, s.Handler(access.Task{}))
 }
 
 // Bound has other bounds of connections hold from now on.
-func (s *Server) Bound(b conns.Bounds) {
-	s.gate.Bound(b)
-	s.tasks.Bound(b)
-}
+func (s *Server) Bound(b conns.Bounds) { s.gate.Bound(b) }
 
 // Handler is the whole surface behind a guard, for tests and listeners.
 func (s *Server) Handler(guard access.Guard) http.Handler {

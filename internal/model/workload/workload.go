@@ -90,7 +90,8 @@ func Is(token redact.Secret) bool {
 }
 
 // Read says what a token says, if it is signed with one of the keys that public gives by their ids (nil: there is
-// none), is good now, and is meant for Berth. Any other is an error, which says nothing that its bearer could learn from.
+// none), is good now, and is meant for Berth. Any other is an error, which says nothing that its bearer could learn
+// from.
 func Read(token redact.Secret, public func(id string) ed25519.PublicKey, now time.Time) (*Claims, error) {
 	refused := fault.New(fault.Denied, "", "", "the identity is not believed")
 	if !Is(token) {

@@ -78,7 +78,12 @@ func TestWhatIsBelieved(t *testing.T) {
 		{"signed by another key", sign(t, other, nil), now, false},
 		{"by a key that is not known", sign(t, key("gone", 'a'), nil), now, false},
 		{"with what was said changed", redact.New(parts[0] + "." + encoded(`{}`) + "." + parts[2]), now, false},
-		{"signed with nothing", redact.New(encoded(`{"alg":"none","kid":"k"}`) + "." + parts[1] + "." + parts[2]), now, false},
+		{
+			"signed with nothing",
+			redact.New(encoded(`{"alg":"none","kid":"k"}`) + "." + parts[1] + "." + parts[2]),
+			now,
+			false,
+		},
 		{
 			"signed with the public key as a secret",
 			redact.New(encoded(`{"alg":"HS256","kid":"k"}`) + "." + parts[1] + "." + parts[2]),
@@ -92,7 +97,8 @@ func TestWhatIsBelieved(t *testing.T) {
 		if (err == nil) != c.believed {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if c.believed && (claims.Namespace != "shop" || claims.Job != "web" || claims.Alloc != "a1" || claims.Task != "app") {
+		if c.believed && (claims.Namespace != "shop" || claims.Job != "web" || claims.Alloc != "a1" ||
+			claims.Task != "app") {
 			t.Errorf("%s: it says %+v", c.name, claims)
 		}
 	}

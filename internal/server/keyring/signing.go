@@ -120,7 +120,8 @@ func (s *Signer) opened(snap *state.Snap) (workload.Key, error) {
 	of := keys.Signs(snap)
 	if of == nil {
 		return workload.Key{}, fault.WithHint(
-			fault.New(fault.NotReady, "sign", "identities", "the cluster has no key yet"), "the server that leads makes one; try again")
+			fault.New(fault.NotReady, "sign", "identities", "the cluster has no key yet"),
+			"the server that leads makes one; try again")
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
