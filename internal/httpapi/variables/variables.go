@@ -3,6 +3,7 @@ package variables
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -71,6 +72,23 @@ type Written struct {
 	Index  uint64
 	Status int
 	Body   any
+}
+
+// Other writes an answer that is not the usual one. Clients know a conflict by its status, and what is there is no JSON
+// by its header.
+func (w *Written) Other(to http.ResponseWriter) error {
+	if w.Body == nil {
+		to.WriteHeader(w.Status)
+		return nil
+	}
+	data, err := json.Marshal(w.Body)
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "show", "the variable")
+	}
+	to.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	to.WriteHeader(w.Status)
+	_, _ = to.Write(data) // a caller that went away reads nothing
+	return nil
 }
 
 // Bad is what is wrong with a request.
