@@ -261,6 +261,7 @@ func ofCluster() []asked {
 		calls(wire.NodeInventory, "", &wire.InventoryReport{}),
 		calls(wire.NodeInventoryKnown, "", &wire.InventoryDigest{}),
 		calls(wire.NodeGrants, "", &wire.GrantsRequest{}),
+		calls(wire.NodeSources, "", &wire.SourcesRequest{}),
 		streams(wire.NodeControllerCalls, "", &wire.ControllerCallsRequest{}),
 		calls(wire.NodeLeave, "", &wire.NodeLeaveRequest{}),
 		calls(wire.AgentVolumeUsage, "", &wire.VolumeUsageRequest{}),
