@@ -54,7 +54,7 @@ job "follower" {
 func TestATaskFollowsItsVariable(t *testing.T) {
 	m := newMachine(t, false)
 	m.run(follower)
-	waiting := await(m, "the task to say what it waits for", m.allocsOf("follower"),
+	waiting := await(m, "the task to say what it waits for", m.allocs("follower"),
 		func(l []*api.AllocationListStub) bool {
 			return len(l) == 1 && eventOf(l[0], `waits for variable "nomad/jobs/follower"`) != ""
 		})[0]
