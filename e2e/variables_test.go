@@ -48,9 +48,9 @@ job "follower" {
 }
 `
 
-// TestATaskFollowsItsVariable: given a job whose template reads a variable that is not there, then it waits and says for
-// what, no start is counted; when the variable is written it starts with it, and learns of itself as a service without a
-// restart; a killed agent restarts nothing; and the next value restarts the task once.
+// TestATaskFollowsItsVariable: given a job whose template reads a variable that is not there, then it waits and says
+// for what, no start is counted; when the variable is written it starts with it, and learns of itself as a service
+// without a restart; a killed agent restarts nothing; and the next value restarts the task once.
 func TestATaskFollowsItsVariable(t *testing.T) {
 	m := newMachine(t, false)
 	m.run(follower)

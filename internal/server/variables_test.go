@@ -14,8 +14,8 @@ import (
 )
 
 // Given a variable, when it was written, locked and sealed anew with another data key, then what it holds is in no file
-// of the server and in no saved state, it opens at its own path alone, its index is what it was, and the key that it was
-// sealed with can go.
+// of the server and in no saved state, it opens at its own path alone, its index is what it was, and the key that it
+// was sealed with can go.
 func TestWhatAVariableHoldsIsNowhereInClear(t *testing.T) {
 	s, here, _ := serves(t, Config{})
 	const canary = "canary-4711-of-a-variable"

@@ -26,8 +26,8 @@ type TaskSources struct {
 	Seen    string // SourcesAnswer.Mark of the answer before; empty: none
 }
 
-// SourcesReply has an answer for each task of which something else was seen; a reply that would be too large leaves some
-// to the next call.
+// SourcesReply has an answer for each task of which something else was seen; a reply that would be too large leaves
+// some to the next call.
 type SourcesReply struct{ Answers []SourcesAnswer }
 
 // SourcesAnswer says of a task what its sources are, in their order, or why that is not said.

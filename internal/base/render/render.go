@@ -1,6 +1,6 @@
 // Package render owns the text of templates: Go's text/template with a small set of functions that read nothing but the
-// task's environment, and of the servers what they have said before. The template hook renders by it, in children (base/confined), and servers check by it what they
-// are given.
+// task's environment, and of the servers what they have said before. The template hook renders by it, in children
+// (base/confined), and servers check by it what they are given.
 package render
 
 import (

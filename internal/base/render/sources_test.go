@@ -13,6 +13,7 @@ import (
 // asks for, what is not there it waits for, and nothing else of it counts until all is there.
 func TestATemplateReadsTheServers(t *testing.T) {
 	at := func(path string) Source { return Source{Kind: Variable, Name: path} }
+	below := func(path string) Source { return Source{Kind: Variables, Name: path} }
 	known := Known{
 		at("v"):                       `{"k":"x","n":"1"}`,
 		at("gone"):                    "",
@@ -38,7 +39,7 @@ func TestATemplateReadsTheServers(t *testing.T) {
 		`{{ if nomadVarExists "new" }}a{{ end }}`:                           {asks: []Source{at("new")}},
 		`{{ range nomadVarList "v" }}{{ . }} {{ .Path }}{{ end }}`:          {data: "v v"},
 		`{{ range nomadVarList "w" }}{{ . }}{{ end }}.`:                     {data: "."},
-		`{{ range nomadVarListSafe "w" }}{{ . }}{{ end }}.`:                 {waits: []Source{{Kind: Variables, Name: "w"}}},
+		`{{ range nomadVarListSafe "w" }}{{ . }}{{ end }}.`:                 {waits: []Source{below("w")}},
 		`{{ range nomadService "web" }}{{ .Address }}:{{ .Port }}{{ end }}`: {data: "10.0.0.1:80"},
 		`{{ range nomadService 1 "me" "web" }}{{ .Port }}{{ end }}`:         {data: "81"},
 		`{{ range nomadService "none" }}{{ .Port }}{{ end }}.`:              {data: "."},

@@ -1,5 +1,5 @@
-// Package sources owns what the servers say of what the templates of this node's tasks read. It asks for all tasks in one
-// call, which blocks until something is another thing, and has those tasks looked at again of which it is. Only the
+// Package sources owns what the servers say of what the templates of this node's tasks read. It asks for all tasks in
+// one call, which blocks until something is another thing, and has those tasks looked at again of which it is. Only the
 // client's composition makes it; hooks see what they need of it.
 package sources
 

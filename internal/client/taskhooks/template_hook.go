@@ -41,7 +41,9 @@ type Templates struct {
 // Renderer renders a template with variables, and with what is known of what it reads of the servers. A fault of kind
 // Invalid is of the template's author.
 type Renderer interface {
-	Render(ctx context.Context, t render.Template, vars map[string]string, known render.Known) (*render.Rendering, error)
+	Render(
+		ctx context.Context, t render.Template, vars map[string]string, known render.Known,
+	) (*render.Rendering, error)
 }
 
 var (
@@ -55,8 +57,8 @@ var (
 // Name implements hook.Hook.
 func (*Templates) Name() string { return "template" }
 
-// Prestart renders every template. Those with env contribute variables to the task's environment. One that reads what is
-// not there waits for it.
+// Prestart renders every template. Those with env contribute variables to the task's environment. One that reads what
+// is not there waits for it.
 func (h *Templates) Prestart(ctx context.Context, t *hook.Task) error {
 	for i, tmpl := range t.Task.Templates {
 		if t.Restored {
@@ -72,8 +74,8 @@ func (h *Templates) Prestart(ctx context.Context, t *hook.Task) error {
 	return nil
 }
 
-// restored leaves files as they are of a process that runs: rewriting them would be a change that nobody asked for. What
-// the servers say by now is looked at when the task is followed: they may not be reached.
+// restored leaves files as they are of a process that runs: rewriting them would be a change that nobody asked for.
+// What the servers say by now is looked at when the task is followed: they may not be reached.
 func (h *Templates) restored(ctx context.Context, t *hook.Task, i int, tmpl *job.Template) error {
 	switch {
 	case !tmpl.Envvars:
@@ -137,8 +139,8 @@ func subject(t *hook.Task, i int, tmpl *job.Template) string {
 	return fmt.Sprintf("template %d (%q) of task %q", i+1, tmpl.DestPath, t.Task.Name)
 }
 
-// render renders one template and reports whether its file differs from before. It waits for what the template reads, if
-// it is to.
+// render renders one template and reports whether its file differs from before. It waits for what the template reads,
+// if it is to.
 func (h *Templates) render(
 	ctx context.Context, t *hook.Task, i int, tmpl *job.Template, waits bool,
 ) (changed bool, err error) {

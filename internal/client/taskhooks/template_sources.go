@@ -21,8 +21,8 @@ import (
 
 // Sources say what the servers say of what templates read.
 type Sources interface {
-	// Known is what they have said for a task, and a channel that is closed when they say something else. NotReady: they
-	// could not say it.
+	// Known is what they have said for a task, and a channel that is closed when they say something else. NotReady:
+	// they could not say it.
 	Known(t sources.Task) (render.Known, <-chan struct{}, error)
 	// Want has them asked for more.
 	Want(t sources.Task, more []render.Source)
@@ -169,9 +169,9 @@ func (h *Templates) Stop(_ context.Context, t *hook.Task) error {
 	return nil
 }
 
-// refresh renders again what reads of the servers, and acts where a rendering differs: after a random part of the splay,
-// so that not all tasks of a job restart at once. Nothing is written before, so that a crash of the agent in between
-// leaves what the next run of it sees to differ.
+// refresh renders again what reads of the servers, and acts where a rendering differs: after a random part of the
+// splay, so that not all tasks of a job restart at once. Nothing is written before, so that a crash of the agent in
+// between leaves what the next run of it sees to differ.
 func (h *Templates) refresh(ctx context.Context, of *hook.Task) error {
 	t := *of // what a rendering contributes is for the next start, which renders by itself
 	t.Out = hook.Output{}
@@ -210,7 +210,8 @@ func (h *Templates) refresh(ctx context.Context, of *hook.Task) error {
 	return err
 }
 
-// readBeneath reads a plain file beneath a directory, whatever links a task laid there, up to what a rendering may have.
+// readBeneath reads a plain file beneath a directory, whatever links a task laid there, up to what a rendering may
+// have.
 func readBeneath(dir, rel string) ([]byte, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {

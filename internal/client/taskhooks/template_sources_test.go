@@ -21,8 +21,8 @@ import (
 	"berth/internal/port/driver"
 )
 
-// told are sources of which a test says what there is.
-type told struct {
+// servers are sources of which a test says what there is.
+type servers struct {
 	mu      sync.Mutex
 	asked   []render.Source
 	known   render.Known
@@ -32,7 +32,7 @@ type told struct {
 	gone    bool
 }
 
-func (s *told) Known(sources.Task) (render.Known, <-chan struct{}, error) {
+func (s *servers) Known(sources.Task) (render.Known, <-chan struct{}, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	out := render.Known{}
@@ -44,7 +44,7 @@ func (s *told) Known(sources.Task) (render.Known, <-chan struct{}, error) {
 	return out, s.heard, s.refused
 }
 
-func (s *told) Want(_ sources.Task, more []render.Source) {
+func (s *servers) Want(_ sources.Task, more []render.Source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked = append(s.asked, more...)
@@ -57,10 +57,10 @@ func (s *told) Want(_ sources.Task, more []render.Source) {
 	}
 }
 
-func (s *told) Follow(_ sources.Task, refresh func(context.Context) error) { s.refresh = refresh }
-func (s *told) Forget(sources.Task)                                        { s.gone = true }
+func (s *servers) Follow(_ sources.Task, refresh func(context.Context) error) { s.refresh = refresh }
+func (s *servers) Forget(sources.Task)                                        { s.gone = true }
 
-func (s *told) say(path, text string) {
+func (s *servers) say(path, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.known[render.Source{Kind: render.Variable, Name: path}] = text
@@ -69,18 +69,18 @@ func (s *told) say(path, text string) {
 }
 
 // reader is a task with one template that reads a variable.
-func reader(t *testing.T, tmpl *job.Template) (*templated, *told, *taskhooks.Templates, *[]string) {
+func reader(t *testing.T, tmpl *job.Template) (*templated, *servers, *taskhooks.Templates, *[]string) {
 	tmpl.EmbeddedTmpl, tmpl.DestPath = `A={{ (nomadVar "p").a }}`, "secrets/f"
 	x := withTemplates(t, driver.IsolationChroot, tmpl)
 	x.Alloc = &alloc.Alloc{ID: "a"}
 	said := &[]string{}
 	x.Emit = func(e *alloc.TaskEvent) { *said = append(*said, e.DisplayMessage) }
-	s := &told{known: render.Known{}, heard: make(chan struct{})}
+	s := &servers{known: render.Known{}, heard: make(chan struct{})}
 	return x, s, &taskhooks.Templates{Renderer: here{}, Sources: s}, said
 }
 
-// Given a template that reads a variable, then its task waits until the servers have answered and the variable is there,
-// and says for what, once; a task that ends meanwhile waits no more; and what it may not read fails it at once.
+// Given a template that reads a variable, then its task waits until the servers have answered and the variable is
+// there, and says for what, once; a task that ends meanwhile waits no more; and what it may not read fails it at once.
 func TestATemplateWaitsForWhatItReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, s, h, said := reader(t, &job.Template{Envvars: true})
@@ -116,8 +116,8 @@ func TestATemplateWaitsForWhatItReads(t *testing.T) {
 	})
 }
 
-// Given a task that runs, when what its template reads is another thing, then it is rendered again and the task told as
-// its change_mode says, within its splay; what is the same, or is not there any more, changes nothing.
+// Given a task that runs, when what its template reads is another thing, then it is rendered again and the task acted
+// on as its change_mode says, within its splay; what is the same, or is not there any more, changes nothing.
 func TestATemplateFollowsTheServers(t *testing.T) {
 	for name, c := range map[string]struct {
 		tmpl job.Template
@@ -166,8 +166,8 @@ func TestATemplateFollowsTheServers(t *testing.T) {
 	}
 }
 
-// Given an agent that was started again, then a task that runs has the environment that it was started with, whether the
-// servers answer or not, and no file is touched; what they say by then is looked at when it is followed.
+// Given an agent that was started again, then a task that runs has the environment that it was started with, whether
+// the servers answer or not, and no file is touched; what they say by then is looked at when it is followed.
 func TestARestartedAgentAsksNobodyFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, s, h, _ := reader(t, &job.Template{Envvars: true})

@@ -1,5 +1,5 @@
-// Package sources owns what the servers tell nodes of what templates read: variables and services, of the tasks that are
-// placed on the node that asks, and nothing that these may not read. Only package endpoint constructs it.
+// Package sources owns what the servers tell nodes of what templates read: variables and services, of the tasks that
+// are placed on the node that asks, and nothing that these may not read. Only package endpoint constructs it.
 package sources
 
 import (

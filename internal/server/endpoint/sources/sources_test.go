@@ -131,8 +131,8 @@ func TestANodeReadsForItsOwnTasksAlone(t *testing.T) {
 	}
 }
 
-// Given a node that has seen what its tasks read, when it asks again, then the call waits, and ends with the change of one
-// of them, of which alone it tells; or with its wait, with nothing.
+// Given a node that has seen what its tasks read, when it asks again, then the call waits, and ends with the change of
+// one of them, of which alone it tells; or with its wait, with nothing.
 func TestAChangeEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, e := begin(t)

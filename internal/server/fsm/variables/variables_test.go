@@ -54,8 +54,8 @@ func TestAVariableHasItsItemsWithIt(t *testing.T) {
 	}
 }
 
-// Given a variable that is locked, then a lock that is taken keeps what it holds, what is given with it takes that place,
-// and only its holder writes and releases.
+// Given a variable that is locked, then a lock that is taken keeps what it holds, what is given with it takes that
+// place, and only its holder writes and releases.
 func TestALockKeepsWhatAVariableHolds(t *testing.T) {
 	c := localstate.New(t)
 	lock := variable.Lock{ID: "a", TTL: variable.MinTTL}
