@@ -113,7 +113,8 @@ func Write(ctx context.Context, servers wire.Conn, q Query, in *api.Variable) (*
 	verbs := q.verbs()
 	switch {
 	case len(verbs) > 1 || len(verbs) == 1 && (check != nil || q.Method == http.MethodDelete):
-		return nil, Bad{"a request either writes, or takes, renews or releases one lock; leave out the other parameters"}
+		return nil, Bad{"a request either writes, or takes, renews or releases one lock; leave out the other " +
+			"parameters"}
 	case q.Method == http.MethodDelete:
 		return answer(wire.VariableDelete.Call(ctx, servers, &wire.VariableDeleteRequest{
 			Namespace: q.Namespace,

@@ -120,7 +120,8 @@ func TestANodeReadsForItsOwnTasksAlone(t *testing.T) {
 		if len(a.Values) > 0 {
 			got = a.Values[0].Values[wire.SourceText]
 		}
-		if (a.Refused != "") != c.not || a.Final != c.not || !strings.Contains(got, c.want) || c.not && len(a.Values) > 0 {
+		if (a.Refused != "") != c.not || a.Final != c.not || !strings.Contains(got, c.want) ||
+			c.not && len(a.Values) > 0 {
 			t.Errorf("%s: %q, %q", name, a.Refused, got)
 		}
 	}
@@ -160,7 +161,8 @@ func TestAChangeEndsTheWait(t *testing.T) {
 		if len(got) != 0 {
 			t.Error("another's variable has ended the wait")
 		}
-		c.Must(t, &variables.Put{At: variables.At{Namespace: "default", Path: "nomad/jobs/web/g/u"}, Sealed: []byte("new")})
+		own := variables.At{Namespace: "default", Path: "nomad/jobs/web/g/u"}
+		c.Must(t, &variables.Put{At: own, Sealed: []byte("new")})
 		reply := <-got
 		if len(reply.Answers) != 1 || reply.Answers[0].Task != "u" ||
 			!strings.Contains(reply.Answers[0].Values[0].Values[wire.SourceText], "new") ||
