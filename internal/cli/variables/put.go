@@ -35,8 +35,8 @@ func newPut(e *kit.Env) *kit.Command {
 		Use:   "put [flags] <path|@file|-> [item=value...]",
 		Short: "Write what a variable holds",
 		Long: `Writes a variable: its path and items as arguments, or a file in HCL or JSON ("berth var init" makes
-one), or the standard input by the name -. Items that are given beside a file take the place of those in it. A value @file is
-what is in that file, and - what comes on the standard input; a value that begins with @ is written \@.
+one), or the standard input by the name -. Items that are given beside a file take the place of those in it. A value
+@file is what is in that file, and - what comes on the standard input; a value that begins with @ is written \@.
 
 A variable that is there is replaced only with -check-index or -force, or by a file that has its modify_index.`,
 		Example: `  berth var put app/db user=web password=@secret.txt

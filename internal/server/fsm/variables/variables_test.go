@@ -37,7 +37,8 @@ func TestAVariableHasItsItemsWithIt(t *testing.T) {
 	}
 	over := write(t, c, &variables.Put{At: here, Sealed: []byte{2}, Check: &made.Variable.ModifyIndex})
 	if over.Conflict != "" || string(over.Sealed) != "\x02" ||
-		over.Variable.CreateIndex != made.Variable.CreateIndex || over.Variable.ModifyIndex <= made.Variable.ModifyIndex {
+		over.Variable.CreateIndex != made.Variable.CreateIndex ||
+		over.Variable.ModifyIndex <= made.Variable.ModifyIndex {
 		t.Errorf("written over: %+v %+v", over, over.Variable)
 	}
 	if gone := write(t, c, &variables.Delete{At: here, Check: &zero}); gone.Conflict == "" {
