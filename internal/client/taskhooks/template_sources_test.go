@@ -89,6 +89,7 @@ func TestATemplateWaitsForWhatItReads(t *testing.T) {
 		time.Sleep(time.Hour)
 		s.say("p", "")
 		time.Sleep(time.Hour)
+		synctest.Wait()
 		if len(done) > 0 || len(*said) != 2 || !strings.Contains((*said)[0], "waits for the servers") ||
 			!strings.Contains((*said)[1], `task "web" waits for variable "p", which is not there`) {
 			t.Fatalf("it says %q, and has ended %d times", *said, len(done))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,11 +23,11 @@ var (
 // sometimes refuses what is proposed while that is set.
 type sometimes struct {
 	*localstate.Cluster
-	refuse bool
+	refuse atomic.Bool
 }
 
 func (s *sometimes) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, error) {
-	if s.refuse {
+	if s.refuse.Load() {
 		return nil, 0, errors.New("the log is full")
 	}
 	return s.Cluster.Propose(ctx, cmd)
@@ -139,11 +140,11 @@ func TestALossThatIsNotWrittenIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := begin(t)
 		defer s.end()
-		s.state.refuse = true
+		s.state.refuse.Store(true)
 		time.Sleep(lock.TTL)
 		s.held("mine")
 		s.renew(variable.NotHeld)
-		s.state.refuse = false
+		s.state.refuse.Store(false)
 		time.Sleep(retryPause)
 		s.held("")
 	})
