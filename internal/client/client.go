@@ -35,6 +35,7 @@ import (
 	"berth/internal/client/servers"
 	"berth/internal/client/session"
 	"berth/internal/client/shim"
+	"berth/internal/client/sources"
 	"berth/internal/client/suspects"
 	"berth/internal/client/taskapi"
 	"berth/internal/model/lineage"
@@ -123,8 +124,9 @@ type Config struct {
 
 // beside is what looks after allocs beside their runners.
 type beside struct {
-	disks  *disks.Sweep
-	checks *checks.Keeper
+	disks   *disks.Sweep
+	checks  *checks.Keeper
+	sources *sources.Keeper
 
 	identities *identities.Keeper
 	sockets    *taskapi.Sockets // by which tasks reach the API
@@ -223,6 +225,7 @@ func (c *Client) build(ctx context.Context) error {
 	c.beside.identities = identities.New(identities.Config{Signer: signer{c.link}, Store: c.store.KV, Log: c.log})
 	c.beside.sockets = taskapi.New(c.cfg.TaskAPI, c.log)
 	c.host = host.New(ctx, c.describe(holdings, table.Dir(), meta))
+	c.beside.sources = sources.New(readSources(c.link), c.cfg.Log)
 	c.allocs = allocs.New(allocs.Config{
 		Holdings:        holdings,
 		Store:           c.store,
@@ -238,6 +241,7 @@ func (c *Client) build(ctx context.Context) error {
 		ReportPatience:  c.cfg.ReportPatience,
 		ConfirmRemovals: c.cfg.ConfirmRemovals,
 		Disks:           c.cfg.Disks,
+		Sources:         c.beside.sources,
 		StorageTimeout:  c.cfg.StorageTimeout,
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
 		Caps:            c.cfg.Caps,
@@ -360,6 +364,7 @@ func (c *Client) Run(ctx context.Context) error {
 		"allocs":           c.allocs.Run,
 		"methods":          c.remote.Run,
 		"checks":           c.beside.checks.Run,
+		"templates":        c.beside.sources.Run,
 		"volumes":          c.storage.keeper.Run,
 		"plugins":          c.storage.plugins.Run,
 		"inventory":        c.reportInventory,

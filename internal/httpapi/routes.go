@@ -238,6 +238,7 @@ var routes = []route{
 		stream: (*Server).variableWrite,
 		most:   variables.MaxBody,
 		long:   callers.Variable,
+		asks:   callers.Variable, // before it is read what is to be written
 	},
 	{method: del, path: "/v1/var/{id...}", stream: (*Server).variableWrite},
 	{method: get, path: "/v1/services", handle: serviceList},

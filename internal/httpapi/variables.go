@@ -6,7 +6,6 @@ import (
 
 	"berth/api"
 	"berth/internal/httpapi/access"
-	"berth/internal/httpapi/packed"
 	"berth/internal/httpapi/variables"
 	"berth/internal/model/variable"
 	"berth/internal/wire"
@@ -43,11 +42,10 @@ func (s *Server) variableWrite(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	r.written(out.Index)
-	if out.Body == nil {
-		r.indexes(w.Header())
-		w.WriteHeader(out.Status)
+	if out.Status == http.StatusOK {
+		s.reply(w, r, out.Body)
 		return nil
 	}
-	s.reply(packed.Coded(w, out.Status), r, out.Body)
-	return nil
+	r.indexes(w.Header())
+	return out.Other(w)
 }

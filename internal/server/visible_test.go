@@ -280,8 +280,10 @@ func TestListsShowWhatTheirReaderMaySee(t *testing.T) {
 	}{
 		"management": {manager, sees(everything, owned...)},
 		"local root": {wire.Person{Local: true}, sees(everything, owned...)},
-		"reads variables": {person("paths", in("ops", "\nvariables {\npath \"path-*\" { capabilities = [\"read\"] }\n}\n")),
-			sees(variablesAlone, "ops")},
+		"reads variables": {
+			person("paths", in("ops", "\nvariables {\npath \"path-*\" { capabilities = [\"read\"] }\n}\n")),
+			sees(variablesAlone, "ops"),
+		},
 		"without a token": {wire.Person{}, sees("")},
 		"reads app":       {person("reader", in("app", reads)), sees("", "app")},
 		"reads ap*":       {person("star", in("ap*", reads)), sees("", "app", "apps")},

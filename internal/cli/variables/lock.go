@@ -32,9 +32,10 @@ func newLock(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "lock [flags] <path> <program> [argument...]",
 		Short: "Run a program while holding the lock of a variable",
-		Long: `Takes the lock of a variable, which is made if there is none, runs a program, and gives the lock back when
-that ends. While somebody else holds it, it waits. The lock is renewed all the while; once it is lost, because the servers
-could not be reached within its TTL, the program gets SIGTERM, and SIGKILL 5 s later. Its exit code is the command's.`,
+		Long: `Takes the lock of a variable, which is made if there is none, runs a program, and gives the lock back
+when that ends. While somebody else holds it, it waits. The lock is renewed all the while; once it is lost, because the
+servers could not be reached within its TTL, the program gets SIGTERM, and SIGKILL 5 s later. Its exit code is the
+command's.`,
 		Example: `  berth var lock app/leader ./backup.sh
   berth var lock -ttl 30s -max-retry 3 app/leader ./backup.sh -full`,
 		Foreign: true,
@@ -94,7 +95,8 @@ func (l *locking) run(ctx context.Context, e *kit.Env, held *api.Variable, args 
 	}
 	g, gctx := lifecycle.NewGroup(ctx)
 	cmd := exec.CommandContext(gctx, args[0], args[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.In, e.Out, e.Err
+	cmd.Stdin = e.In
+	cmd.Stdout, cmd.Stderr = e.Out, e.Err
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = endPause
 	var ended, lost error
@@ -112,7 +114,8 @@ func (l *locking) run(ctx context.Context, e *kit.Env, held *api.Variable, args 
 	})
 	_ = g.Wait() // both say by themselves how they ended
 	if lost != nil {
-		return kit.Fail(fault.Conflict, "its program was ended", "the lock of variable %q was lost: %v", held.Path, lost)
+		return kit.Fail(fault.Conflict, "its program was ended", "the lock of variable %q was lost: %v", held.Path,
+			lost)
 	}
 	// What the context of the command was ended by does not keep the lock.
 	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), endPause)

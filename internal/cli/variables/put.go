@@ -34,9 +34,9 @@ func newPut(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "put [flags] <path|@file|-> [item=value...]",
 		Short: "Write what a variable holds",
-		Long: `Writes a variable: its path and items as arguments, or a file in HCL or JSON ("berth var init" makes one),
-or the standard input by the name -. Items that are given beside a file take the place of those in it. A value @file is
-what is in that file, and - what comes on the standard input; a value that begins with @ is written \@.
+		Long: `Writes a variable: its path and items as arguments, or a file in HCL or JSON ("berth var init" makes
+one), or the standard input by the name -. Items that are given beside a file take the place of those in it. A value
+@file is what is in that file, and - what comes on the standard input; a value that begins with @ is written \@.
 
 A variable that is there is replaced only with -check-index or -force, or by a file that has its modify_index.`,
 		Example: `  berth var put app/db user=web password=@secret.txt
@@ -84,7 +84,8 @@ A variable that is there is replaced only with -check-index or -force, or by a f
 // wanted is the variable that is asked for.
 func (p *putting) wanted(e *kit.Env, args []string) (*api.Variable, error) {
 	v := &api.Variable{Items: api.Secrets{}}
-	first, rest, stdin := args[0], args[1:], false
+	first, rest := args[0], args[1:]
+	stdin := false
 	name, isFile := strings.CutPrefix(first, "@")
 	switch {
 	case isFile || first == "-":
@@ -159,7 +160,8 @@ func (p *putting) read(e *kit.Env, name string, v *api.Variable) error {
 	switch form {
 	case asJSON:
 		if err := json.Unmarshal(text, &d); err != nil {
-			return kit.Fail(fault.Invalid, `"berth var init -out json" makes one`, "%s is no variable in JSON: %v", shown, err)
+			return kit.Fail(fault.Invalid, `"berth var init -out json" makes one`, "%s is no variable in JSON: %v",
+				shown, err)
 		}
 	case "", asHCL:
 		f, diags := hclsyntax.ParseConfig(text, shown, hcl.InitialPos)
@@ -173,7 +175,8 @@ func (p *putting) read(e *kit.Env, name string, v *api.Variable) error {
 	default:
 		return kit.Usage("-in has to be hcl or json, is %q", p.in)
 	}
-	v.Namespace, v.Path, v.ModifyIndex = d.Namespace, d.Path, d.ModifyIndex
+	v.Namespace, v.Path = d.Namespace, d.Path
+	v.ModifyIndex = d.ModifyIndex
 	for k, text := range d.Items {
 		v.Items[k] = text
 	}

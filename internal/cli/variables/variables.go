@@ -82,7 +82,8 @@ func showTable(e *kit.Env, v *api.Variable) {
 // notFound says that nothing is at a path, by which clients of this API know it.
 func notFound(err error, path string) error {
 	if api.IsNotFound(err) {
-		return kit.Fail(fault.NotFound, `"berth var list" lists those that you may list`, "Variable not found: %q", path)
+		return kit.Fail(fault.NotFound, `"berth var list" lists those that you may list`, "Variable not found: %q",
+			path)
 	}
 	return kit.Doing(err, "read", "variable", path)
 }
@@ -200,8 +201,8 @@ func (c *checking) refused(err error, doing, path string) error {
 		given = fmt.Sprintf("the index that was given is %d", c.flag)
 	}
 	return kit.Fail(fault.Conflict,
-		fmt.Sprintf("look at it: berth var get %s; then write with -check-index %d, or over whatever is there with -force",
-			typed, met.Found.ModifyIndex),
+		fmt.Sprintf("look at it: berth var get %s; then write with -check-index %d, or over whatever is there with "+
+			"-force", typed, met.Found.ModifyIndex),
 		"Check-and-Set conflict: nothing was changed: variable %q is at index %d since %s; %s", path,
 		met.Found.ModifyIndex, kit.AtNanos(met.Found.ModifyTime), given)
 }

@@ -3,6 +3,7 @@ package variables
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -73,6 +74,23 @@ type Written struct {
 	Body   any
 }
 
+// Other writes an answer that is not the usual one. Clients know a conflict by its status, and what is there is no JSON
+// by its header.
+func (w *Written) Other(to http.ResponseWriter) error {
+	if w.Body == nil {
+		to.WriteHeader(w.Status)
+		return nil
+	}
+	data, err := json.Marshal(w.Body)
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "show", "the variable")
+	}
+	to.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	to.WriteHeader(w.Status)
+	_, _ = to.Write(data) // a caller that went away reads nothing
+	return nil
+}
+
 // Bad is what is wrong with a request.
 type Bad struct{ Text string }
 
@@ -95,7 +113,8 @@ func Write(ctx context.Context, servers wire.Conn, q Query, in *api.Variable) (*
 	verbs := q.verbs()
 	switch {
 	case len(verbs) > 1 || len(verbs) == 1 && (check != nil || q.Method == http.MethodDelete):
-		return nil, Bad{"a request either writes, or takes, renews or releases one lock; leave out the other parameters"}
+		return nil, Bad{"a request either writes, or takes, renews or releases one lock; leave out the other " +
+			"parameters"}
 	case q.Method == http.MethodDelete:
 		return answer(wire.VariableDelete.Call(ctx, servers, &wire.VariableDeleteRequest{
 			Namespace: q.Namespace,

@@ -1,6 +1,6 @@
 // Package variable owns what users keep at paths for their jobs to read: what a path may be, how much one holds, when a
-// write meets another one, who holds a lock on it, and what a task may read without a policy. It stores nothing, and sees
-// no value: those are sealed beside the record.
+// write meets another one, who holds a lock on it, and what a task may read without a policy. It stores nothing, and
+// sees no value: those are sealed beside the record.
 package variable
 
 import (

@@ -9,8 +9,8 @@ import (
 	"berth/internal/model/acl"
 )
 
-// Given paths, then those are taken that a URL, a policy and a person can name, and of those below the servers' own root
-// the ones that have a meaning.
+// Given paths, then those are taken that a URL, a policy and a person can name, and of those below the servers' own
+// root the ones that have a meaning.
 func TestWhereAVariableMayLie(t *testing.T) {
 	for path, want := range map[string]string{
 		"app":                          "",

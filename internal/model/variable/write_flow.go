@@ -19,8 +19,8 @@ type Write struct {
 	Lock string
 }
 
-// Allowed tells whether a write may be made on what is there, nil for nothing. A lock is in the way of everybody but its
-// holder; one that the writer believes to hold, and does not, is in the writer's way.
+// Allowed tells whether a write may be made on what is there, nil for nothing. A lock is in the way of everybody but
+// its holder; one that the writer believes to hold, and does not, is in the writer's way.
 func (w Write) Allowed(now *Variable) Conflict {
 	index := uint64(0)
 	if now != nil {

@@ -16,6 +16,7 @@ import (
 	"berth/internal/server/endpoint/partitions"
 	"berth/internal/server/endpoint/services"
 	"berth/internal/server/endpoint/serving"
+	"berth/internal/server/endpoint/sources"
 	"berth/internal/server/endpoint/storage"
 	"berth/internal/server/endpoint/variables"
 	"berth/internal/server/endpoint/workloads"
@@ -183,6 +184,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.acls.Register(s)
 	e.variables.Register(s)
 	e.workloads.Register(s)
+	sources.New(sources.Config{Base: e.base, Secrets: e.cfg.Variables}).Register(s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)
 	serving.Unary(e.base, s, wire.SigningKeys, e.signingKeys)

@@ -261,6 +261,7 @@ func ofCluster() []asked {
 		calls(wire.NodeInventory, "", &wire.InventoryReport{}),
 		calls(wire.NodeInventoryKnown, "", &wire.InventoryDigest{}),
 		calls(wire.NodeGrants, "", &wire.GrantsRequest{}),
+		calls(wire.NodeSources, "", &wire.SourcesRequest{}),
 		streams(wire.NodeControllerCalls, "", &wire.ControllerCallsRequest{}),
 		calls(wire.VariableGet, "of job a", &wire.Ref[string]{Query: inside("app"), ID: "nomad/jobs/a"}),
 		calls(wire.VariableGet, "of job a in other", &wire.Ref[string]{Query: inside("other"), ID: "nomad/jobs/a"}),
