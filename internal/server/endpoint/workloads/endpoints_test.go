@@ -81,11 +81,11 @@ func TestANodeHasIdentitiesSignedOfWhatItRuns(t *testing.T) {
 	e := New(Config{Base: serving.Base{Store: store, Cluster: leads{}}, Signer: signer{}, Region: "global"})
 	ask := func(change func(*wire.IdentitiesRequest)) (*wire.IdentitiesReply, error) {
 		req := &wire.IdentitiesRequest{
-			NodeIdentity: wire.NodeIdentity{Node: "n", Secret: wire.Secrets{Values: map[string]string{"id": "secret of n"}}},
-			Alloc:        "runs",
-			Task:         "app",
-			Names:        []string{"default", "vault"},
+			Alloc: "runs",
+			Task:  "app",
+			Names: []string{"default", "vault"},
 		}
+		req.Node, req.Secret = "n", wire.Secrets{Values: map[string]string{"id": "secret of n"}}
 		if change != nil {
 			change(req)
 		}
@@ -109,8 +109,8 @@ func TestANodeHasIdentitiesSignedOfWhatItRuns(t *testing.T) {
 		kind   fault.Kind
 		says   string
 	}{
-		{"of another node's", func(r *wire.IdentitiesRequest) { r.Alloc = "elsewhere" }, denied, "not placed on this node"},
-		{"of none", func(r *wire.IdentitiesRequest) { r.Alloc = "gone" }, denied, "not placed on this node"},
+		{"of another node's", func(r *wire.IdentitiesRequest) { r.Alloc = "elsewhere" }, denied, "not placed on this"},
+		{"of none", func(r *wire.IdentitiesRequest) { r.Alloc = "gone" }, denied, "not placed on this"},
 		{"of one that ended", func(r *wire.IdentitiesRequest) { r.Alloc = "ended" }, denied, "ended"},
 		{"of one that is lost", func(r *wire.IdentitiesRequest) { r.Alloc = "lost" }, denied, "ended"},
 		{"of one that is to stop", func(r *wire.IdentitiesRequest) { r.Alloc = "stops" }, denied, "is to end"},
