@@ -47,10 +47,11 @@ type CertifyReply struct {
 
 // AdmitRequest asks for a join token.
 type AdmitRequest struct {
-	Role trust.Role
-	Uses int
-	Good time.Duration // from now on
-	By   string        // as the API knows them
+	Role     trust.Role
+	NodePool string `cbor:",omitempty"` // in which alone who joins may be; empty: in any
+	Uses     int
+	Good     time.Duration // from now on
+	By       string        // as the API knows them
 }
 
 // AdmitReply holds a join token; it stands nowhere else.
