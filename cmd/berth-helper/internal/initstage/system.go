@@ -183,8 +183,9 @@ func (r *root) emptyDir() (int, error) {
 	if r.empty != 0 {
 		return unix.OpenTree(r.empty, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
 	}
-	fd, err := fresh("tmpfs", unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC,
-		"mode=0555", "size=4k")
+	fd, err := fresh("tmpfs",
+		unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, "mode=0555",
+		"size=4k")
 	if err == nil {
 		r.empty = fd
 	}
