@@ -127,8 +127,8 @@ func (c *Client) unreachable(err error) error {
 	return c.away(err)
 }
 
-// maxErrorText bounds what is read of a reply that is an error.
-const maxErrorText = 64 << 10
+// maxErrorText bounds what is read of a reply that is an error: it may be a whole variable, which a write has met.
+const maxErrorText = 512 << 10
 
 // refused makes an error of a reply that is no success: what an agent says, or that no agent says such a thing. A
 // *StatusError of somebody else would answer questions that an agent was asked: whether a volume is there.

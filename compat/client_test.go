@@ -57,7 +57,7 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		tell func(*agent)
-	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife}, {"services", servicesAreFound},
+	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife}, {"services", servicesAreFound}, {"variables", variablesAreKept},
 		{"logs from the end", logsFromTheEnd}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes",
 			volumes}, {"refusals", refusals}, {"words of nodes", nodeWords}, {"what agents refuse", agentTruths}, {"access lists", accessLists}, {"partitions", divided}, {"end", theEnd}} {
 		t.Run(story.name, func(t *testing.T) {

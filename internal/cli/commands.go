@@ -15,6 +15,7 @@ import (
 	"berth/internal/cli/kit"
 	"berth/internal/cli/partitions"
 	"berth/internal/cli/services"
+	"berth/internal/cli/variables"
 	"berth/internal/cli/volumes"
 )
 
@@ -25,7 +26,7 @@ func commands(e *kit.Env, o Options) []*kit.Command {
 		plugin.Add(&kit.Command{Use: name, Short: "Run the bundled plugin " + name})
 	}
 	list := []*kit.Command{jobs.Noun(e), allocs.Noun(e), allocs.EvalNoun(e), volumes.Noun(e), plugin, acl.Noun(e),
-		services.Noun(e), newStatus(e), newCompletion(e)}
+		services.Noun(e), variables.Noun(e), newStatus(e), newCompletion(e)}
 	list = append(list, jobs.Shortcuts(e)...)
 	list = append(list, allocs.Shortcuts(e)...)
 	list = append(list, cluster.Commands(e, o.Identities, o.DataDirs)...)

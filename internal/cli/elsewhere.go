@@ -85,7 +85,6 @@ var elsewhere = map[string]string{
 	"tls":                      "agents' certificates are the cluster's; HTTPS takes yours: tls { http = true … }",
 	"top":                      `"berth alloc status -stats ID" and "berth node status -stats" show what is used`,
 	"ui":                       `the web interface is not built yet: "berth status" shows what there is`,
-	"var":                      `variables are not built yet: pass values by -var at "berth job run", or by env`,
 	"volume attach":            "volumes are attached where a job that names them is placed: write it in the group",
 	"volume claim":             `not built yet: "berth volume status" shows who holds a volume`,
 	"volume list":              `"berth volume status" lists the volumes`,

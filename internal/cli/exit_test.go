@@ -76,6 +76,8 @@ var reads = map[string]reading{
 	"service list":                  {},
 	"status":                        {missing: []string{"nothing", "dead", noUUID}, most: 1},
 	"validate":                      {missing: []string{"testdata/files/nothing.hcl"}, most: 1},
+	"var get":                       {missing: []string{"nothing", "-json nothing"}, most: 1},
+	"var list":                      {most: 1},
 	"version":                       {},
 	"volume snapshot list":          {missing: []string{"-plugin nothing"}},
 	"volume status":                 {missing: []string{"nothing", "-json nothing", "-node dead"}, most: 1},
@@ -92,7 +94,7 @@ var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,ac
 	`operator join-token revoke,operator raft remove-peer,operator raft transfer-leadership,`+
 	`operator recovery begin,operator recovery dismiss,`+
 	`operator recovery finish,operator root keyring remove,operator root keyring rotate,operator snapshot restore,operator snapshot save,plugin rebind,run,`+
-	`server force-leave,service delete,stop,system gc,`+
+	`server force-leave,service delete,stop,system gc,var init,var lock,var purge,var put,`+
 	`volume create,volume delete,volume deregister,volume detach,volume expand,volume init,volume register,`+
 	`volume release,volume snapshot create,volume snapshot delete`, ",")
 

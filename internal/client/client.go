@@ -34,6 +34,7 @@ import (
 	"berth/internal/client/servers"
 	"berth/internal/client/session"
 	"berth/internal/client/shim"
+	"berth/internal/client/sources"
 	"berth/internal/client/suspects"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
@@ -119,8 +120,9 @@ type Config struct {
 
 // beside is what looks after allocs beside their runners.
 type beside struct {
-	disks  *disks.Sweep
-	checks *checks.Keeper
+	disks   *disks.Sweep
+	checks  *checks.Keeper
+	sources *sources.Keeper
 }
 
 // Client is the node half.
@@ -214,6 +216,7 @@ func (c *Client) build(ctx context.Context) error {
 		return err
 	}
 	c.host = host.New(ctx, c.describe(holdings, table.Dir(), meta))
+	c.beside.sources = sources.New(readSources(c.link), c.cfg.Log)
 	c.allocs = allocs.New(allocs.Config{
 		Holdings:        holdings,
 		Store:           c.store,
@@ -229,6 +232,7 @@ func (c *Client) build(ctx context.Context) error {
 		ReportPatience:  c.cfg.ReportPatience,
 		ConfirmRemovals: c.cfg.ConfirmRemovals,
 		Disks:           c.cfg.Disks,
+		Sources:         c.beside.sources,
 		StorageTimeout:  c.cfg.StorageTimeout,
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
 		Caps:            c.cfg.Caps,
@@ -351,6 +355,7 @@ func (c *Client) Run(ctx context.Context) error {
 		"allocs":           c.allocs.Run,
 		"methods":          c.remote.Run,
 		"checks":           c.beside.checks.Run,
+		"templates":        c.beside.sources.Run,
 		"volumes":          c.storage.keeper.Run,
 		"plugins":          c.storage.plugins.Run,
 		"inventory":        c.reportInventory,

@@ -1,13 +1,18 @@
 package client
 
 import (
+	"context"
 	"log/slog"
+	"time"
 
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocs"
 	"berth/internal/client/checks"
+	"berth/internal/client/servers"
+	"berth/internal/client/sources"
 	"berth/internal/model/alloc"
+	"berth/internal/wire"
 )
 
 // served shows the node's allocs to what checks their services.
@@ -28,6 +33,21 @@ func (s served) Served() (out []checks.Served) {
 		}
 	}
 	return out
+}
+
+// readSources asks the servers for what templates read.
+func readSources(link *servers.Link) sources.Ask {
+	return func(ctx context.Context, of []wire.TaskSources, wait time.Duration) ([]wire.SourcesAnswer, error) {
+		if !link.AwaitRegistered(ctx) {
+			return nil, ctx.Err()
+		}
+		reply, err := wire.NodeSources.Call(ctx, link.Conn(),
+			&wire.SourcesRequest{NodeIdentity: link.Identity(), Tasks: of, Wait: wait})
+		if err != nil {
+			return nil, err
+		}
+		return reply.Answers, nil
+	}
 }
 
 // Checked implements checks.Allocs.

@@ -6,6 +6,7 @@ import (
 	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/bodies"
 	"berth/internal/httpapi/callers"
+	"berth/internal/httpapi/variables"
 )
 
 const (
@@ -228,12 +229,22 @@ var routes = []route{
 	{method: get, path: "/v1/client/fs/stream/{id}", stream: (*Server).fsStream, records: audit.Recorded},
 	{method: get, path: "/v1/client/fs/logs/{id}", stream: (*Server).fsLogs, records: audit.Recorded},
 
+	{method: get, path: "/v1/vars", handle: variableList},
+	{method: get, path: "/v1/var/{id...}", handle: variableGet},
+	{
+		method: put,
+		path:   "/v1/var/{id...}",
+		stream: (*Server).variableWrite,
+		most:   variables.MaxBody,
+		long:   callers.Variable,
+		asks:   callers.Variable, // before it is read what is to be written
+	},
+	{method: del, path: "/v1/var/{id...}", stream: (*Server).variableWrite},
 	{method: get, path: "/v1/services", handle: serviceList},
 	{method: get, path: "/v1/service/{name}", handle: serviceGet},
 	{method: del, path: "/v1/service/{name}/{id}", handle: serviceDelete},
 	{method: get, path: "/v1/scaling/policies", handle: (*Server).none, asks: callers.Scaling},
 	{method: get, path: "/v1/scaling/policy/{id}", handle: (*Server).noPolicy, asks: callers.Scaling},
-	{method: get, path: "/v1/vars", handle: (*Server).none},
 
 	{method: get, path: "/v1/volumes", handle: (*Server).volumeList, asks: callers.VolumeList},
 	{method: put, path: "/v1/volumes", handle: volumeRegister, long: callers.Writes},

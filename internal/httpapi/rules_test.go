@@ -203,7 +203,17 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"PUT", "/v1/job/web/dispatch", map[string]any{}, 501, "not built"},
 		{"PUT", "/v1/node/" + string(w.node.id.Node) + "/drain", map[string]any{}, 501, "not built"},
 		{"GET", "/v1/var/a/b", nil, 404, "variable not found"},
-		{"PUT", "/v1/var/a/b", map[string]any{}, 501, "not built"},
+		{"PUT", "/v1/var/a/b", map[string]any{}, 400, "it is to hold nothing"},
+		{"PUT", "/v1/var/a.b", map[string]any{"Items": map[string]any{"k": "v"}}, 400, "letters, digits"},
+		{"PUT", "/v1/var/a/b", map[string]any{"Path": "c", "Items": map[string]any{"k": "v"}}, 400, "about variable"},
+		{"PUT", "/v1/var/a/b?cas=x", map[string]any{"Items": map[string]any{"k": "v"}}, 400, "cas must be"},
+		{"PUT", "/v1/var/a/b?lock-acquire&cas=0", map[string]any{}, 400, "leave out the other"},
+		{"PUT", "/v1/var/a/b?lock-acquire", map[string]any{"Lock": map[string]any{"TTL": "1s"}}, 400, "from 10s"},
+		{"PUT", "/v1/var/a/b?lock-acquire", map[string]any{"Lock": map[string]any{"TTL": "x"}}, 400, "duration"},
+		{"PUT", "/v1/var/a/b?lock-renew", map[string]any{"Lock": map[string]any{"ID": none}}, 500, "not locked by"},
+		{"PUT", "/v1/var/a/b?lock-release", map[string]any{}, 500, "not locked by"},
+		{"DELETE", "/v1/var/a/b?cas=7", nil, 500, "written at index 0, not 7"},
+		{"DELETE", "/v1/var/a/b", nil, 204, ""},
 		{"GET", "/v1/quotas", nil, 501, "Nomad Enterprise only endpoint"},
 	} {
 		a := w.try(c.method, c.path, c.body)

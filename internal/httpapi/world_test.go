@@ -103,6 +103,7 @@ func newWorld(t testing.TB) *world {
 	huge["Constraints"] = []any{map[string]any{"LTarget": "${attr.kernel.name}", "RTarget": "windows", "Operand": "="}}
 	w.blocked = w.submit(huge).ID
 	w.accessLists()
+	w.must("PUT", "/v1/var/foo/bar", map[string]any{"Items": map[string]any{"k": "v3"}})
 	return w
 }
 

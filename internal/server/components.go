@@ -13,6 +13,7 @@ import (
 	"berth/internal/server/health"
 	"berth/internal/server/heartbeat"
 	"berth/internal/server/keyring"
+	"berth/internal/server/locks"
 	"berth/internal/server/membership"
 	"berth/internal/server/volumes"
 	"berth/internal/server/worker"
@@ -30,6 +31,7 @@ type components struct {
 	claims     *claims.Keeper
 	volumes    *volumes.Keeper
 	membership *membership.Keeper
+	locks      *locks.Keeper
 	dispatcher *controllers.Dispatcher
 	endpoints  *endpoint.Endpoints
 }
@@ -89,6 +91,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		},
 		collector:  gc.New(s.store, s, s.ages, s.cfg.Log),
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
+		locks:      locks.New(s.store, s, s.cfg.Log),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		claims: claims.New(claims.Config{
 			Store:    s.store,
@@ -129,6 +132,8 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		ResetFile:     filepath.Join(s.cfg.DataDir, "acl-bootstrap-reset"),
 		Servers:       listing{roster{s}, c.membership},
 		Wraps:         ring,
+		Variables:     secrets,
+		Locks:         c.locks,
 		Log:           s.cfg.Log,
 	})
 	return c

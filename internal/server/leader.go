@@ -160,6 +160,7 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 		"scheduling": c.scheduling.Run,
 		"health":     c.health.Run,
 		"claims":     c.claims.Run,
+		"locks":      c.locks.Run,
 		"membership": c.membership.Run,
 		"capacity":   c.membership.Capacity,
 		"volumes":    c.volumes.Run,

@@ -19,6 +19,11 @@ func (s secretStore) Seal(name string, m redact.Map) ([]byte, error) {
 	return s.keyring.Seal(s.store.Snapshot(), name, m)
 }
 
+// Open implements variables.Secrets.
+func (s secretStore) Open(snap *state.Snap, name string, sealed []byte) (redact.Map, error) {
+	return s.keyring.Open(snap, name, sealed)
+}
+
 // Secrets implements controllers.Secrets.
 func (s secretStore) Secrets(name string) (wire.Secrets, error) {
 	if name == "" {

@@ -14,6 +14,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/partition"
+	"berth/internal/model/variable"
 	"berth/internal/model/volume"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -64,6 +65,7 @@ func furnish(t *testing.T, store *state.Store) {
 
 				JobCreateIndex: j.CreateIndex,
 			})
+			tx.PutVariable(&variable.Variable{Namespace: ns, Path: "path-" + string(ns)})
 			tx.PutVolume(&volume.Volume{
 				ID:     volume.ID{Namespace: ns, ID: "volume-" + ids.Volume(ns)},
 				Spec:   volume.Spec{Plugin: "disk", Name: "v"},
@@ -76,6 +78,12 @@ func furnish(t *testing.T, store *state.Store) {
 		t.Fatal(err)
 	}
 }
+
+// variablesAlone stands for what a rule says of variables: no capability of a namespace gives it.
+const variablesAlone acl.Capability = "variables"
+
+// everything is what management gives.
+const everything acl.Capability = "everything"
 
 // showing is a way to look at what is in several namespaces, and what it tells of one.
 type showing struct {
@@ -136,7 +144,15 @@ func showings() map[string]showing {
 		}
 	}
 	serviceOf := func(ns ids.Namespace) string { return "service-" + string(ns) }
+	variableOf := func(ns ids.Namespace) string { return "path-" + string(ns) }
 	return map[string]showing{
+		"variables": {variablesAlone, "", variableOf, func(ctx context.Context, c wire.Conn) ([]string, error) {
+			l, err := wire.VariableList.Call(ctx, c, &all)
+			if err != nil {
+				return nil, err
+			}
+			return each(l.Items, func(v *variable.Variable) string { return v.Path }), nil
+		}},
 		"services": {acl.ReadJob, "", serviceOf, func(ctx context.Context, c wire.Conn) ([]string, error) {
 			l, err := wire.ServiceList.Call(ctx, c, &all)
 			if err != nil {
@@ -246,7 +262,10 @@ func TestListsShowWhatTheirReaderMaySee(t *testing.T) {
 	person("anonymous", "") // the policy of those without a token
 	sees := func(r acl.Capability, in ...ids.Namespace) func(showing) []ids.Namespace {
 		return func(l showing) []ids.Namespace {
-			if r != "" && l.capability != r && l.or != r && l.capability != "" {
+			if l.capability == variablesAlone && r != variablesAlone && r != everything {
+				return nil
+			}
+			if r != "" && r != everything && l.capability != r && l.or != r && l.capability != "" {
 				return nil
 			}
 			return in
@@ -259,8 +278,12 @@ func TestListsShowWhatTheirReaderMaySee(t *testing.T) {
 		person wire.Person
 		sees   func(showing) []ids.Namespace
 	}{
-		"management":      {manager, sees("", owned...)},
-		"local root":      {wire.Person{Local: true}, sees("", owned...)},
+		"management": {manager, sees(everything, owned...)},
+		"local root": {wire.Person{Local: true}, sees(everything, owned...)},
+		"reads variables": {
+			person("paths", in("ops", "\nvariables {\npath \"path-*\" { capabilities = [\"read\"] }\n}\n")),
+			sees(variablesAlone, "ops"),
+		},
 		"without a token": {wire.Person{}, sees("")},
 		"reads app":       {person("reader", in("app", reads)), sees("", "app")},
 		"reads ap*":       {person("star", in("ap*", reads)), sees("", "app", "apps")},
@@ -295,6 +318,7 @@ func TestEveryListOverAllNamespacesIsHeld(t *testing.T) {
 		"Namespace.List": "namespaces",
 		"Service.List":   "services",
 		"System.Search":  "a search for jobs",
+		"Variable.List":  "variables",
 		"Volume.List":    "volumes",
 	}
 	// Pools are of no namespace: TestAPoolAndANamespaceAreShownToWhoMaySeeThem.

@@ -34,6 +34,8 @@ type Need struct {
 	Kind acl.Kind
 	Name string // empty of kinds without names
 	Any  []acl.Capability
+	// Variable is the path of a variable, in the namespace of the name; empty: what is about the namespace itself.
+	Variable string
 	// Somewhere: for any name will do. Who is refused has no use for the call at all, and who is not may have none.
 	Somewhere bool
 }

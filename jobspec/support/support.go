@@ -170,12 +170,6 @@ var unsupportedRules = slices.Concat([]rule{
 		name: "template change_script",
 		why:  "use change_mode restart, signal or noop",
 	},
-	{
-		path:   "TaskGroups[].Tasks[].Templates[].Splay",
-		name:   "template splay",
-		why:    "what a template shows does not change while its task runs; remove it",
-		accept: []any{5 * time.Second},
-	},
 	{path: "TaskGroups[].Tasks[].Templates[].Wait", name: "template wait", why: whyLeaveOut},
 	{path: "TaskGroups[].Tasks[].RestartPolicy.RenderTemplates", name: "restart render_templates", why: whyLeaveOut},
 	{path: "TaskGroups[].Tasks[].VolumeMounts[].SELinuxLabel", name: "volume_mount selinux_label", why: whyLeaveOut},

@@ -15,30 +15,24 @@ import (
 
 // foreign are functions that templates of other systems use, with what they read.
 var foreign = map[string]string{
-	"caLeaf":           "Consul",
-	"caRoots":          "Consul",
-	"datacenters":      "Consul",
-	"file":             "files of the node",
-	"key":              "Consul",
-	"keyExists":        "Consul",
-	"keyOrDefault":     "Consul",
-	"ls":               "Consul",
-	"node":             "Consul",
-	"nodes":            "Consul",
-	"nomadService":     "services",
-	"nomadServices":    "services",
-	"nomadVar":         "variables",
-	"nomadVarExists":   "variables",
-	"nomadVarList":     "variables",
-	"nomadVarListSafe": "variables",
-	"pkiCert":          "Vault",
-	"safeLs":           "Consul",
-	"safeTree":         "Consul",
-	"secret":           "Vault",
-	"secrets":          "Vault",
-	"service":          "Consul",
-	"services":         "Consul",
-	"tree":             "Consul",
+	"caLeaf":       "Consul",
+	"caRoots":      "Consul",
+	"datacenters":  "Consul",
+	"file":         "files of the node",
+	"key":          "Consul",
+	"keyExists":    "Consul",
+	"keyOrDefault": "Consul",
+	"ls":           "Consul",
+	"node":         "Consul",
+	"nodes":        "Consul",
+	"pkiCert":      "Vault",
+	"safeLs":       "Consul",
+	"safeTree":     "Consul",
+	"secret":       "Vault",
+	"secrets":      "Vault",
+	"service":      "Consul",
+	"services":     "Consul",
+	"tree":         "Consul",
 }
 
 // Bounds of a template's text. The parser calls itself for each control structure in another, and has no bound of its
@@ -154,4 +148,26 @@ func each[N parse.Node](nodes []N, yield func(*parse.IdentifierNode) bool) bool 
 		}
 	}
 	return true
+}
+
+// Reads tells whether a template reads anything of the servers.
+func Reads(t Template) bool {
+	tree := parse.New(t.Name)
+	tree.Mode = parse.SkipFuncCheck
+	set := map[string]*parse.Tree{}
+	if bounded(t) != nil {
+		return false
+	}
+	if _, err := tree.Parse(t.Text, t.Left, t.Right, set); err != nil {
+		return false // it is never rendered
+	}
+	reads := (&reading{}).table()
+	for _, one := range set {
+		for id := range identifiers(one.Root) {
+			if slices.ContainsFunc(reads, func(f function) bool { return f.name == id.Ident }) {
+				return true
+			}
+		}
+	}
+	return false
 }

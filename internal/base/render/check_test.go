@@ -11,8 +11,10 @@ import (
 // what is missing is named.
 func TestWhatCanNeverBeRenderedIsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"{{ env \"A\" | toUpper }}{{ range split \",\" \"a\" }}{{ . }}{{ break }}{{ end }}": "",
-		"a\n{{ nomadVar \"x\" }}": `at 2:3 the function "nomadVar" is not built yet: templates read no variables`,
+		"{{ env \"A\" | toUpper }}{{ range split \",\" \"a\" }}{{ . }}{{ break }}{{ end }}":      "",
+		"{{ nomadVar \"x\" }}{{ nomadVarExists \"x\" }}{{ nomadVarList }}{{ nomadVarListSafe }}": "",
+		"{{ nomadService \"x\" }}{{ nomadServices }}":                                            "",
+		"a\n{{ key \"x\" }}": `at 2:3 the function "key" is not built yet: templates read no Consul`,
 		"{{ if env \"A\" }}{{ else }}{{ with secret \"x\" }}{{ end }}{{ end }}": "templates read no Vault",
 		"{{ (key \"x\").Y }}":                   "templates read no Consul",
 		"{{ define \"a\" }}{{ nope }}{{ end }}": `there is no function "nope"`,

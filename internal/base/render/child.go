@@ -1,6 +1,7 @@
 package render
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -23,8 +24,11 @@ var Work = confined.Work{
 	CPU:     2 * time.Second,
 	Wall:    20 * time.Second,
 	Memory:  256 << 20,
-	Output:  maxOutput,
+	Output:  MaxOutput + maxHeader,
 }
+
+// maxHeader bounds the line before a rendering in which a child says what it reads, in bytes.
+const maxHeader = 64 << 10
 
 // atOnce is how many templates of a node are rendered at a time; the memory of all is within the bound of one times
 // this.
@@ -42,23 +46,35 @@ type request struct {
 	Template  Template
 	Text      []byte
 	Variables []variable
+	Known     []knowledge
+}
+
+// knowledge is a source with what the servers have said of it.
+type knowledge struct {
+	Source Source
+	Text   []byte
 }
 
 type variable struct{ Name, Value []byte }
 
 // Render renders a template in a child that ends with ctx. A fault of kind Invalid is the author's: the template has
 // problems, or rendering it passes a bound.
-func (r *Renderer) Render(ctx context.Context, t Template, vars map[string]string) ([]byte, error) {
+func (r *Renderer) Render(
+	ctx context.Context, t Template, vars map[string]string, known Known,
+) (*Rendering, error) {
 	if err := bounded(t); err != nil {
 		return nil, err
 	}
 	if !strings.Contains(t.Text, t.left()) {
-		return []byte(t.Text), nil // it asks for nothing
+		return &Rendering{Data: []byte(t.Text)}, nil // it asks for nothing
 	}
 	req := request{Template: t, Text: []byte(t.Text)}
 	req.Template.Text = ""
 	for k, v := range vars {
 		req.Variables = append(req.Variables, variable{[]byte(k), []byte(v)})
+	}
+	for s, text := range known {
+		req.Known = append(req.Known, knowledge{s, []byte(text)})
 	}
 	input, err := json.Marshal(&req)
 	if err != nil {
@@ -72,7 +88,13 @@ func (r *Renderer) Render(ctx context.Context, t Template, vars map[string]strin
 	}
 	work := Work
 	work.Object = t.Name
-	return work.Run(ctx, input)
+	out, err := work.Run(ctx, input)
+	if err != nil {
+		return nil, err
+	}
+	header, data, _ := bytes.Cut(out, []byte("\n"))
+	rendered := &Rendering{Data: data}
+	return rendered, fault.Wrap(json.Unmarshal(header, rendered), fault.Internal, "read", t.Name)
 }
 
 // Main is the child.
@@ -87,6 +109,18 @@ func Main(in io.Reader, out io.Writer) int {
 			vars[string(v.Name)] = string(v.Value)
 		}
 		req.Template.Text = string(req.Text)
-		return Execute(req.Template, Values{Env: func(name string) string { return vars[name] }})
+		known := Known{}
+		for _, k := range req.Known {
+			known[k.Source] = string(k.Text)
+		}
+		out, err := Execute(req.Template, Values{
+			Env:   func(name string) string { return vars[name] },
+			Known: known,
+		})
+		if err != nil {
+			return nil, err
+		}
+		header, err := json.Marshal(out)
+		return append(append(header, '\n'), out.Data...), err
 	})
 }

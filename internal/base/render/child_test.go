@@ -33,12 +33,16 @@ func TestTheChildRendersAsThisProcessWould(t *testing.T) {
 		"missing":      {Name: "t", Text: `{{ mustEnv "none" }}`},
 		"a missed key": {Name: "t", Text: `{{ (parseJSON "{}").x }}`, MissingIsError: true},
 		"nothing":      {Name: "t"},
+		"a variable":   {Name: "t", Text: "a\n{{ (nomadVar \"v\").k }}\n"},
+		"more":         {Name: "t", Text: `{{ nomadVar "w" }}{{ nomadServices }}{{ nomadService 2 "k" "s" }}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			here, hereErr := Execute(tmpl, Values{Env: func(k string) string { return vars[k] }})
-			there, thereErr := r.Render(t.Context(), tmpl, vars)
-			if string(here) != string(there) {
-				t.Errorf("it renders %q, want %q", there, here)
+			known := Known{{Kind: Variable, Name: "v"}: `{"k":"known"}`}
+			here, hereErr := Execute(tmpl, Values{Env: func(k string) string { return vars[k] }, Known: known})
+			there, thereErr := r.Render(t.Context(), tmpl, vars, known)
+			if (here == nil) != (there == nil) || here != nil && (string(here.Data) != string(there.Data) ||
+				!slices.Equal(here.Asks, there.Asks) || !slices.Equal(here.Waits, there.Waits)) {
+				t.Errorf("it renders %+v, want %+v", there, here)
 			}
 			if (hereErr == nil) != (thereErr == nil) ||
 				hereErr != nil && (hereErr.Error() != thereErr.Error() || !fault.Has(thereErr, fault.Invalid)) {
@@ -63,7 +67,7 @@ func TestARenderingIsBounded(t *testing.T) {
 		`{{ range 9000000 }}` + long + `{{ end }}`:                      "renders more than 8388608 bytes",
 		strings.Repeat("{{if 1}}", 900_000):                             "the bound is 1048576",
 	} {
-		_, err := r.Render(t.Context(), Template{Name: `template 1 ("local/x")`, Text: text}, nil)
+		_, err := r.Render(t.Context(), Template{Name: `template 1 ("local/x")`, Text: text}, nil, nil)
 		one := func(s string) bool { return strings.Contains(err.Error(), s) }
 		if !fault.Has(err, fault.Invalid) || !slices.ContainsFunc(strings.Split(says, "|"), one) ||
 			!strings.Contains(err.Error(), `template 1 ("local/x")`) {
@@ -80,7 +84,7 @@ func TestARenderingEndsWithItsTask(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Render(ctx, Template{Name: "t", Text: "{{ 1 }}"}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := r.Render(ctx, Template{Name: "t", Text: "{{ 1 }}"}, nil, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -1,6 +1,6 @@
 // Package render owns the text of templates: Go's text/template with a small set of functions that read nothing but the
-// task's environment. The template hook renders by it, in children (base/confined), and servers check by it what they
-// are given.
+// task's environment, and of the servers what they have said before. The template hook renders by it, in children
+// (base/confined), and servers check by it what they are given.
 package render
 
 import (
@@ -33,23 +33,26 @@ func (t Template) left() string { return cmp.Or(t.Left, "{{") }
 
 // Values are what templates may read.
 type Values struct {
-	Env func(name string) string
+	Env   func(name string) string
+	Known Known // what the servers have said; it may be less than a template reads
 }
 
-// maxOutput bounds a rendering, in bytes.
-const maxOutput = 8 << 20
+// MaxOutput bounds a rendering, in bytes.
+const MaxOutput = 8 << 20
 
 // builtin lists the functions of text/template itself, for the hint.
 var builtin = []string{"and", "call", "eq", "ge", "gt", "html", "index", "js", "le", "len", "lt", "ne", "not", "or",
 	"print", "printf", "println", "slice", "urlquery"}
 
 // Execute renders a template in this process, without any bound but that of its output. What it does not know is an
-// error that names the template and lists what there is.
-func Execute(t Template, v Values) ([]byte, error) {
+// error that names the template and lists what there is. While something that it reads is not known or not there, the
+// rendering says so, and no more: what goes wrong without it may go right with it.
+func Execute(t Template, v Values) (*Rendering, error) {
 	if err := Check(t); err != nil {
 		return nil, err
 	}
-	tpl := template.New(t.Name).Delims(t.Left, t.Right).Funcs(functions(v))
+	r := &reading{known: v.Known}
+	tpl := template.New(t.Name).Delims(t.Left, t.Right).Funcs(functions(v, r))
 	if t.MissingIsError {
 		tpl = tpl.Option("missingkey=error")
 	}
@@ -58,17 +61,22 @@ func Execute(t Template, v Values) ([]byte, error) {
 		return nil, fault.Wrap(err, fault.Invalid, "parse", t.Name)
 	}
 	out := &output{}
-	if err := tpl.Execute(out, nil); err != nil {
+	err = tpl.Execute(out, nil)
+	switch {
+	case !r.Whole():
+		return &r.Rendering, nil
+	case err != nil:
 		return nil, fault.Wrap(err, fault.Invalid, "render", t.Name)
 	}
-	return out.Bytes(), nil
+	r.Data = out.Bytes()
+	return &r.Rendering, nil
 }
 
 type output struct{ bytes.Buffer }
 
 func (b *output) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxOutput {
-		return 0, fmt.Errorf("it renders more than %d bytes", maxOutput)
+	if b.Len()+len(p) > MaxOutput {
+		return 0, fmt.Errorf("it renders more than %d bytes", MaxOutput)
 	}
 	return b.Buffer.Write(p)
 }
@@ -76,7 +84,7 @@ func (b *output) Write(p []byte) (int, error) {
 // Names lists the functions that templates may use.
 func Names() []string {
 	out := append([]string{}, builtin...)
-	for _, f := range table(Values{}) {
+	for _, f := range append(table(Values{}), (&reading{}).table()...) {
 		out = append(out, f.name)
 	}
 	return out
@@ -87,9 +95,9 @@ type function struct {
 	fn   any
 }
 
-func functions(v Values) template.FuncMap {
+func functions(v Values, r *reading) template.FuncMap {
 	m := template.FuncMap{}
-	for _, f := range table(v) {
+	for _, f := range append(table(v), r.table()...) {
 		m[f.name] = f.fn
 	}
 	return m
@@ -183,7 +191,7 @@ func indent(spaces int, s string) (string, error) {
 func ParseEnv(data []byte) (map[string]string, error) {
 	out := map[string]string{}
 	s := bufio.NewScanner(bytes.NewReader(data))
-	s.Buffer(nil, maxOutput)
+	s.Buffer(nil, MaxOutput)
 	for n := 1; s.Scan(); n++ {
 		line := strings.TrimSpace(s.Text())
 		if line == "" || line[0] == '#' {

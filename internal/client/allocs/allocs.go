@@ -56,10 +56,11 @@ type Config struct {
 	// ConfirmRemovals is how long removals of many allocs at once wait until they are confirmed again; 0: 30 s.
 	ConfirmRemovals time.Duration
 	// Disks is how new allocs are held to their disks.
-	Disks          allocdir.Held
-	StorageTimeout time.Duration // see allocrunner.Config
-	MaxKillTimeout time.Duration
-	Caps           driver.Caps
+	Disks                          allocdir.Held
+	Sources                        taskhooks.Sources // what templates read of the servers; nil: nothing
+	StorageTimeout, MaxKillTimeout time.Duration     // see allocrunner.Config
+
+	Caps driver.Caps
 	// Guard marks what is begun, and says of which allocs runs of the agent have died; nil: nobody does.
 	Guard *suspects.Guard
 	Log   *slog.Logger
@@ -101,7 +102,7 @@ func New(cfg Config) *Allocs {
 		started:  make(chan *allocrunner.Runner, 1),
 		gone:     map[ids.Alloc]time.Time{},
 
-		templates: &taskhooks.Templates{Renderer: render.NewRenderer()},
+		templates: &taskhooks.Templates{Renderer: render.NewRenderer(), Sources: cfg.Sources},
 	}
 	a.leaving = reconcile.New(reconcile.Config{Name: "remove allocations", Parallel: 8, Log: cfg.Log}, a.leave)
 	return a

@@ -20,6 +20,9 @@ import (
 	"berth/internal/port/users"
 )
 
+// eventTemplate is the type of what is said of templates.
+const eventTemplate = "Template"
+
 // Change modes of a template.
 const (
 	changeRestart = "restart"
@@ -27,34 +30,69 @@ const (
 	changeNoop    = "noop"
 )
 
-// Templates renders a task's templates before each start, and again when the servers changed the alloc in place: then a
-// rendering that differs restarts or signals the task, as its change_mode says.
-type Templates struct{ Renderer Renderer }
+// Templates renders a task's templates before each start, and again when the servers changed the alloc in place, or say
+// something else of what the templates read: then a rendering that differs restarts or signals the task, as its
+// change_mode says.
+type Templates struct {
+	Renderer Renderer
+	Sources  Sources // nil: none is read
+}
 
-// Renderer renders a template with variables. A fault of kind Invalid is of the template's author.
+// Renderer renders a template with variables, and with what is known of what it reads of the servers. A fault of kind
+// Invalid is of the template's author.
 type Renderer interface {
-	Render(ctx context.Context, t render.Template, vars map[string]string) ([]byte, error)
+	Render(
+		ctx context.Context, t render.Template, vars map[string]string, known render.Known,
+	) (*render.Rendering, error)
 }
 
 var (
-	_ hook.Prestarter = (*Templates)(nil)
-	_ hook.Updater    = (*Templates)(nil)
+	_ hook.Prestarter  = (*Templates)(nil)
+	_ hook.Poststarter = (*Templates)(nil)
+	_ hook.Exiter      = (*Templates)(nil)
+	_ hook.Updater     = (*Templates)(nil)
+	_ hook.Stopper     = (*Templates)(nil)
 )
 
 // Name implements hook.Hook.
 func (*Templates) Name() string { return "template" }
 
-// Prestart renders every template. Those with env contribute variables to the task's environment.
+// Prestart renders every template. Those with env contribute variables to the task's environment. One that reads what
+// is not there waits for it.
 func (h *Templates) Prestart(ctx context.Context, t *hook.Task) error {
 	for i, tmpl := range t.Task.Templates {
-		if t.Restored && !tmpl.Envvars {
-			continue // the process reads the file as it is; rewriting it would be a change that nobody asked for
+		if t.Restored {
+			if err := h.restored(ctx, t, i, tmpl); err != nil {
+				return err
+			}
+			continue
 		}
-		if _, err := h.render(ctx, t, i, tmpl); err != nil {
+		if _, err := h.render(ctx, t, i, tmpl, true); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// restored leaves files as they are of a process that runs: rewriting them would be a change that nobody asked for.
+// What the servers say by now is looked at when the task is followed: they may not be reached.
+func (h *Templates) restored(ctx context.Context, t *hook.Task, i int, tmpl *job.Template) error {
+	switch {
+	case !tmpl.Envvars:
+		return nil
+	case !reads(t, i, tmpl):
+		_, err := h.render(ctx, t, i, tmpl, true)
+		return err
+	}
+	root, rel, err := destination(t, tmpl.DestPath)
+	if err != nil {
+		return fault.Note(err, "read", subject(t, i, tmpl))
+	}
+	data, err := readBeneath(root, rel)
+	if err != nil {
+		return nil // it is written anew, and the task restarted, when it is followed
+	}
+	return fault.Note(contribute(t, data), "read variables from", subject(t, i, tmpl))
 }
 
 // Updated renders again and acts on what differs: one restart is enough, however many templates changed.
@@ -65,7 +103,10 @@ func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 		if tmpl.Once {
 			continue
 		}
-		changed, err := h.render(ctx, t, i, tmpl)
+		changed, err := h.render(ctx, t, i, tmpl, false)
+		if fault.Has(err, fault.NotReady) {
+			continue // what was rendered stays
+		}
 		if err != nil {
 			return err
 		}
@@ -98,22 +139,13 @@ func subject(t *hook.Task, i int, tmpl *job.Template) string {
 	return fmt.Sprintf("template %d (%q) of task %q", i+1, tmpl.DestPath, t.Task.Name)
 }
 
-// render renders one template and reports whether its file differs from before.
+// render renders one template and reports whether its file differs from before. It waits for what the template reads,
+// if it is to.
 func (h *Templates) render(
-	ctx context.Context, t *hook.Task, i int, tmpl *job.Template,
+	ctx context.Context, t *hook.Task, i int, tmpl *job.Template, waits bool,
 ) (changed bool, err error) {
 	name := subject(t, i, tmpl)
-	text, err := t.Interpolate(tmpl.EmbeddedTmpl)
-	if err != nil {
-		return false, fault.Note(err, "render", name)
-	}
-	data, err := h.Renderer.Render(ctx, render.Template{
-		Name:           name,
-		Text:           text,
-		Left:           tmpl.LeftDelim,
-		Right:          tmpl.RightDelim,
-		MissingIsError: tmpl.ErrMissingKey,
-	}, t.Variables())
+	data, err := h.text(ctx, t, i, tmpl, waits)
 	if err != nil {
 		return false, err
 	}
@@ -133,20 +165,28 @@ func (h *Templates) render(
 		return false, fault.Note(err, "write", name)
 	}
 	if tmpl.Envvars {
-		vars, err := render.ParseEnv(data)
-		if err != nil {
+		if err := contribute(t, data); err != nil {
 			return false, fault.Note(err, "read variables from", name)
 		}
-		all := job.Env{}
-		if err := errors.Join(all.Copy(t.Out.Env), all.Copy(vars)); err != nil {
-			return false, fault.Note(err, "read variables from", name)
-		}
-		t.Out.Env = all.Vars
 	}
 	if changed && !t.Restored && t.Attempt > 1 {
-		t.Emit(&alloc.TaskEvent{Type: "Template", DisplayMessage: "Rendered " + name})
+		t.Emit(&alloc.TaskEvent{Type: eventTemplate, DisplayMessage: "Rendered " + name})
 	}
 	return changed, nil
+}
+
+// contribute adds the variables of a rendering to the task's environment.
+func contribute(t *hook.Task, data []byte) error {
+	vars, err := render.ParseEnv(data)
+	if err != nil {
+		return err
+	}
+	all := job.Env{}
+	if err := errors.Join(all.Copy(t.Out.Env), all.Copy(vars)); err != nil {
+		return err
+	}
+	t.Out.Env = all.Vars
+	return nil
 }
 
 func perms(text string) (os.FileMode, error) {

@@ -39,8 +39,10 @@ func (c *rememberingControl) Kill(context.Context, string) error {
 // here renders in this process, without bounds.
 type here struct{}
 
-func (here) Render(_ context.Context, t render.Template, vars map[string]string) ([]byte, error) {
-	return render.Execute(t, render.Values{Env: func(name string) string { return vars[name] }})
+func (here) Render(
+	_ context.Context, t render.Template, vars map[string]string, known render.Known,
+) (*render.Rendering, error) {
+	return render.Execute(t, render.Values{Env: func(name string) string { return vars[name] }, Known: known})
 }
 
 type templated struct {

@@ -25,7 +25,7 @@ func Answers() (out []Answer) {
 		method, path, _ := strings.Cut(e, " ")
 		out = append(out, Answer{method, path, http.StatusNotImplemented, "Nomad Enterprise only endpoint"})
 	}
-	return append(out, Answer{http.MethodGet, "/v1/var/{path...}", http.StatusNotFound, "variable not found"})
+	return out
 }
 
 // UI answers for the pages for people.

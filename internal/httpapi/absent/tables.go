@@ -71,7 +71,6 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"PUT", "/v1/agent/keyring/install", "there is no gossip and no gossip key: a server stands alone"},
 	{"PUT", "/v1/agent/keyring/use", "there is no gossip and no gossip key: a server stands alone"},
 	{"PUT", "/v1/agent/keyring/remove", "there is no gossip and no gossip key: a server stands alone"},
-	{"PUT DELETE", "/v1/var/{path...}", "variables are not built yet: pass values as job variables"},
 	{"PUT", "/v1/search/fuzzy", "fuzzy search is not built yet: search by prefix"},
 }
 

@@ -168,6 +168,16 @@ func Pool(r *http.Request, _ ids.Namespace) []wire.Need {
 	return []wire.Need{{Kind: acl.NodePool, Name: r.PathValue("pool"), Any: []acl.Capability{acl.Read}}}
 }
 
+// Variable is to write the variable that the path names.
+func Variable(r *http.Request, ns ids.Namespace) []wire.Need {
+	return []wire.Need{{
+		Kind:     acl.Namespace,
+		Name:     string(ns),
+		Any:      []acl.Capability{acl.Write},
+		Variable: r.PathValue("id"),
+	}}
+}
+
 // VolumeList is for those of directories of nodes; those of CSI the servers list.
 func VolumeList(r *http.Request, ns ids.Namespace) []wire.Need {
 	if r.URL.Query().Get("type") == "csi" {

@@ -1,10 +1,26 @@
 package acl
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Sees reports whether anything may be done in a namespace, so that its name is no secret.
 func (r *Rules) Sees(namespace string) bool {
-	return slices.ContainsFunc(inNamespace, func(c Capability) bool { return c != Deny && r.Allows(c, namespace) })
+	return slices.ContainsFunc(inNamespace, func(c Capability) bool { return c != Deny && r.Allows(c, namespace) }) ||
+		r.seesVariables(namespace)
+}
+
+// seesVariables reports whether anything may be done with variables of a namespace.
+func (r *Rules) seesVariables(namespace string) bool {
+	if r == nil || strings.Contains(namespace, "*") {
+		return false
+	}
+	of := nearest(r.scopes[Namespace], namespace)
+	_, denied := judge(of, Deny)
+	return !denied && slices.ContainsFunc(of, func(s scope) bool {
+		return slices.ContainsFunc(s.variables, func(v scope) bool { return len(v.gives) > 0 && !v.gives[Deny] })
+	})
 }
 
 // Nothing reports whether no rule gives anything.

@@ -16,7 +16,9 @@ import (
 	"berth/internal/server/endpoint/partitions"
 	"berth/internal/server/endpoint/services"
 	"berth/internal/server/endpoint/serving"
+	"berth/internal/server/endpoint/sources"
 	"berth/internal/server/endpoint/storage"
+	"berth/internal/server/endpoint/variables"
 	"berth/internal/server/fsm"
 	"berth/internal/server/saved"
 	"berth/internal/server/state"
@@ -59,21 +61,24 @@ type Config struct {
 	TokenLifetime acl.Life // of tokens of access control lists that expire
 	Servers       joining.Servers
 	Wraps         joining.Wraps
+	Variables     variables.Secrets
+	Locks         variables.Locks
 	Log           *slog.Logger
 }
 
 // Endpoints answer methods.
 type Endpoints struct {
-	cfg      Config
-	base     serving.Base
-	parts    *partitions.Endpoints
-	services *services.Endpoints
-	nodes    *nodes.Endpoints
-	orphans  *orphans.Endpoints
-	storage  *storage.Endpoints
-	operator *operator.Endpoints
-	joining  *joining.Endpoints
-	acls     *acls.Endpoints
+	cfg       Config
+	base      serving.Base
+	parts     *partitions.Endpoints
+	services  *services.Endpoints
+	nodes     *nodes.Endpoints
+	orphans   *orphans.Endpoints
+	storage   *storage.Endpoints
+	operator  *operator.Endpoints
+	joining   *joining.Endpoints
+	acls      *acls.Endpoints
+	variables *variables.Endpoints
 }
 
 // New returns endpoints; Register lets them answer.
@@ -89,6 +94,13 @@ func New(cfg Config) *Endpoints {
 			Controllers: cfg.Controllers,
 			Secrets:     cfg.Secrets,
 			Log:         cfg.Log,
+		}),
+		variables: variables.New(variables.Config{
+			Base:     base,
+			Proposer: cfg.Proposer,
+			Secrets:  cfg.Variables,
+			Locks:    cfg.Locks,
+			Log:      cfg.Log,
 		}),
 		services: services.New(services.Config{Base: base, Proposer: cfg.Proposer, Log: cfg.Log}),
 		parts: partitions.New(partitions.Config{
@@ -165,6 +177,8 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.operator.Register(s)
 	e.joining.Register(s)
 	e.acls.Register(s)
+	e.variables.Register(s)
+	sources.New(sources.Config{Base: e.base, Secrets: e.cfg.Variables}).Register(s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)
 	serving.Unary(e.base, s, wire.SigningKeys, e.signingKeys)

@@ -31,8 +31,11 @@ type Keys struct {
 	Log      *slog.Logger
 }
 
-// maxResealed bounds what is sealed anew in one command.
-const maxResealed = 256
+// What is sealed anew in one command is bounded, in entries and in bytes: a variable may be as large as many secrets.
+const (
+	maxResealed      = 256
+	maxResealedBytes = 1 << 20
+)
 
 // Begin makes the first data key, when the cluster has none and every server knows them. What was sealed before was
 // sealed with the key of one server.
@@ -189,9 +192,10 @@ func newDataKey(s *state.Snap, id string, to []datakey.Recipient) (cmd *keys.Put
 // the empty id. It takes some at a time: what it does not return is left, too. What cannot be opened stays as it is.
 func (k *Keyring) reseal(s *state.Snap, w *state.Watch, with func(id string) bool) *keys.Reseal {
 	out := &keys.Reseal{}
+	size := 0
 	for _, e := range keys.Entries(s, w) {
 		id, _, ok := datakey.Split(e.Sealed)
-		if !ok || !with(id) || len(out.Entries) == maxResealed {
+		if !ok || !with(id) || len(out.Entries) == maxResealed || size > maxResealedBytes {
 			continue
 		}
 		name := entryName(e)
@@ -201,6 +205,7 @@ func (k *Keyring) reseal(s *state.Snap, w *state.Watch, with func(id string) boo
 		}
 		if e.Sealed, err = k.Seal(s, name, m); err == nil {
 			out.Entries = append(out.Entries, e)
+			size += len(e.Sealed)
 		}
 	}
 	return out

@@ -48,7 +48,7 @@ func volumeOf(v job.VolumeRequest) *job.Job {
 
 func cases() []asked {
 	var out []asked
-	for _, some := range [][]asked{ofJobs(), ofAllocs(), ofVolumes(), ofCluster(), ofLists()} {
+	for _, some := range [][]asked{ofJobs(), ofAllocs(), ofVolumes(), ofCluster(), ofLists(), ofVariables()} {
 		out = append(out, some...)
 	}
 	return out
@@ -261,6 +261,7 @@ func ofCluster() []asked {
 		calls(wire.NodeInventory, "", &wire.InventoryReport{}),
 		calls(wire.NodeInventoryKnown, "", &wire.InventoryDigest{}),
 		calls(wire.NodeGrants, "", &wire.GrantsRequest{}),
+		calls(wire.NodeSources, "", &wire.SourcesRequest{}),
 		streams(wire.NodeControllerCalls, "", &wire.ControllerCallsRequest{}),
 		calls(wire.NodeLeave, "", &wire.NodeLeaveRequest{}),
 		calls(wire.AgentVolumeUsage, "", &wire.VolumeUsageRequest{}),
@@ -294,4 +295,24 @@ func ofLists() []asked {
 		calls(wire.ACLTokenPut, "", &wire.ACLTokenPutRequest{}),
 		calls(wire.ACLTokenDelete, "", &wire.ACLDeleteRequest{}),
 	}
+}
+
+func ofVariables() []asked {
+	app, all := inside("app"), inside("*")
+	out := []asked{calls(wire.VariableList, "in app", &app), calls(wire.VariableList, "in *", &all)}
+	for _, path := range []string{"shop/a", "shop/db", "shop/db2", "own"} {
+		of := "of " + path
+		lock := &wire.VariableLockRequest{Namespace: "app", Path: path}
+		out = append(out,
+			calls(wire.VariableGet, of, &wire.Ref[string]{Query: app, ID: path}),
+			calls(wire.VariablePut, of, &wire.VariablePutRequest{Namespace: "app", Path: path}),
+			calls(wire.VariableDelete, of, &wire.VariableDeleteRequest{Namespace: "app", Path: path}),
+			calls(wire.VariableAcquire, of, &wire.VariableAcquireRequest{Namespace: "app", Path: path}),
+			calls(wire.VariableRenew, of, lock),
+			calls(wire.VariableRelease, of, lock),
+		)
+	}
+	return append(out,
+		calls(wire.VariableGet, "in *", &wire.Ref[string]{Query: all, ID: "own"}),
+		calls(wire.VariablePut, "in *", &wire.VariablePutRequest{Namespace: "*", Path: "own"}))
 }

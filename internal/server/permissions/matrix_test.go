@@ -36,21 +36,49 @@ namespace "other" { policy = "write" }
 node_pool "gpu" { policy = "write" }
 `},
 	{name: "twins", rules: `
-namespace "ap" { policy = "write" }
+namespace "ap" {
+  policy = "write"
+  variables {
+    path "*" { capabilities = ["read", "write", "destroy"] }
+  }
+}
 namespace "apps" { policy = "write" }
-namespace "a*p" { capabilities = ["deny"] }
+namespace "a*p" {
+  capabilities = ["deny"]
+  variables {
+    path "*" { capabilities = ["read", "write", "destroy"] }
+  }
+}
 node_pool "gp" { policy = "write" }
 `},
 	{name: "reader", rules: `
-namespace "app" { policy = "read" }
+namespace "app" {
+  policy = "read"
+  variables {
+    path "shop/*" { capabilities = ["read"] }
+  }
+}
 node_pool "gpu" { policy = "read" }
 `},
 	{name: "writer", rules: `
-namespace "app" { policy = "write" }
+namespace "app" {
+  policy = "write"
+  variables {
+    path "*" { capabilities = ["read", "write", "destroy"] }
+    path "shop/*" { capabilities = ["write"] }
+    path "shop/db" { capabilities = ["destroy"] }
+    path "shop/db*" { capabilities = ["deny"] }
+  }
+}
 node_pool "g*" { capabilities = ["read", "write"] }
 `},
 	{name: "denied", rules: `
-namespace "app" { capabilities = ["deny", "read-job", "submit-job"] }
+namespace "app" {
+  capabilities = ["deny", "read-job", "submit-job"]
+  variables {
+    path "*" { capabilities = ["read", "write", "destroy"] }
+  }
+}
 namespace "*" { policy = "write" }
 node_pool "gpu" { capabilities = ["deny"] }
 node_pool "*" { policy = "write" }

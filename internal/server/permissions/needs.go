@@ -17,12 +17,15 @@ type need struct {
 	untold bool // the namespace is that of an object which the caller named by its id alone: a refusal does not tell it
 }
 
-// met tells that rules give what is needed.
-func (n need) met(r *acl.Rules) bool {
-	if n.Somewhere {
-		return r.AllowsSomewhere(n.Kind, n.Any...)
+// met tells that a caller has what is needed.
+func (n need) met(v *Caller) bool {
+	switch {
+	case n.Somewhere:
+		return v.Rules.AllowsSomewhere(n.Kind, n.Any...)
+	case n.Variable != "":
+		return v.MayVariable(ids.Namespace(n.Name), n.Variable, n.Any[0])
 	}
-	return slices.ContainsFunc(n.Any, func(c acl.Capability) bool { return r.AllowsOn(n.Kind, n.Name, c) })
+	return slices.ContainsFunc(n.Any, func(c acl.Capability) bool { return v.Rules.AllowsOn(n.Kind, n.Name, c) })
 }
 
 // String says what is needed, for refusals.
@@ -30,6 +33,8 @@ func (n need) String() string {
 	switch {
 	case n.Kind == wire.Management:
 		return "management token"
+	case n.Variable != "":
+		return fmt.Sprintf("%s of variable %q in namespace %q", n.Any[0], n.Variable, n.Name)
 	case n.untold:
 		return fmt.Sprintf("%s in the namespace of what is asked for", n.Any[0])
 	case n.Somewhere:

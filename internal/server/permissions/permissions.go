@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/model/acl"
+	"berth/internal/model/variable"
 	"berth/internal/server/rights"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -38,6 +39,8 @@ type Caller struct {
 	Rules     *acl.Rules
 	Name      string // for the record
 	Anonymous bool
+	// Workload is the task as which the caller may do more than the rules say; nil: as none.
+	Workload *variable.Workload
 }
 
 // Judge decides whether a call may be made for a person. passed: a server passed it on. An error is fault.Denied,
@@ -70,7 +73,7 @@ func Judge(
 		return v, nil
 	}
 	for _, n := range e.needs(req, s) {
-		if !n.met(rules) {
+		if !n.met(v) {
 			return nil, lacks(n, v.Anonymous)
 		}
 	}
@@ -114,6 +117,8 @@ func lacks(n need, anonymous bool) error {
 		rule += fmt.Sprintf(" %q", n.Name)
 	}
 	switch {
+	case n.Variable != "":
+		return denied(why, "a policy gives it with: "+variableRule(n))
 	case n.untold:
 		return denied(why, "its token has to have a policy for the namespace of what is asked for")
 	case n.Kind == acl.Namespace, n.Kind == acl.NodePool, n.Kind == acl.HostVolume:

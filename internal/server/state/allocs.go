@@ -27,12 +27,7 @@ var allocs = &table[alloc.Alloc]{
 		one(byEval, func(a *alloc.Alloc) Key { return KeyOf(a.Eval) }),
 		one(byModified, func(a *alloc.Alloc) Key { return KeyOf(number(a.ModifyIndex)) }),
 	},
-	stamp: func(now, old *alloc.Alloc, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	stamp:    stamping(func(o *alloc.Alloc) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(a *alloc.Alloc) uint64 { return a.ModifyIndex },
 }
 

@@ -16,12 +16,7 @@ var attachments = &table[volume.Attachment]{
 	indexes: []index[volume.Attachment]{
 		one(byNode, func(a *volume.Attachment) Key { return KeyOf(a.Node) }),
 	},
-	stamp: func(now, old *volume.Attachment, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	stamp:    stamping(func(o *volume.Attachment) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(a *volume.Attachment) uint64 { return a.ModifyIndex },
 	news:     func(a *volume.Attachment) []News { return newsOf(a.Staging()) },
 }

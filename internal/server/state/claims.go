@@ -19,12 +19,7 @@ var claims = &table[volume.Claim]{
 		one(byNode, func(c *volume.Claim) Key { return KeyOf(c.Node) }),
 		one(byExternal, func(c *volume.Claim) Key { return stagingKey(c.Staging()) }),
 	},
-	stamp: func(now, old *volume.Claim, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	stamp:    stamping(func(o *volume.Claim) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(c *volume.Claim) uint64 { return c.ModifyIndex },
 	news:     func(c *volume.Claim) []News { return newsOf(c.Staging()) },
 }

@@ -11,14 +11,9 @@ import (
 const DataKeys = "data-keys"
 
 var dataKeys = &table[datakey.Key]{
-	name: DataKeys,
-	key:  func(k *datakey.Key) Key { return KeyOf(k.ID) },
-	stamp: func(now, old *datakey.Key, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     DataKeys,
+	key:      func(k *datakey.Key) Key { return KeyOf(k.ID) },
+	stamp:    stamping(func(o *datakey.Key) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(k *datakey.Key) uint64 { return k.ModifyIndex },
 }
 

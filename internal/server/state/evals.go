@@ -22,12 +22,7 @@ var evals = &table[eval.Eval]{
 			return openKey
 		}),
 	},
-	stamp: func(now, old *eval.Eval, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	stamp:    stamping(func(o *eval.Eval) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(e *eval.Eval) uint64 { return e.ModifyIndex },
 }
 

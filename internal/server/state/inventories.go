@@ -19,24 +19,14 @@ var (
 			one(byVolume, func(i *Inventory) Key { return volumeKey(i.Entry.Volume) }),
 			one(byExternal, func(i *Inventory) Key { return stagingKey(i.Entry.StagingKey) }),
 		},
-		stamp: func(now, old *Inventory, index uint64) {
-			now.CreateIndex, now.ModifyIndex = index, index
-			if old != nil {
-				now.CreateIndex = old.CreateIndex
-			}
-		},
+		stamp:    stamping(func(o *Inventory) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 		modified: func(i *Inventory) uint64 { return i.ModifyIndex },
 		news:     func(i *Inventory) []News { return newsOf(i.Entry.StagingKey) },
 	}
 	inventoryHeads = &table[InventoryHead]{
-		name: "inventory_heads",
-		key:  func(h *InventoryHead) Key { return KeyOf(h.Node) },
-		stamp: func(now, old *InventoryHead, index uint64) {
-			now.CreateIndex, now.ModifyIndex = index, index
-			if old != nil {
-				now.CreateIndex = old.CreateIndex
-			}
-		},
+		name:     "inventory_heads",
+		key:      func(h *InventoryHead) Key { return KeyOf(h.Node) },
+		stamp:    stamping(func(o *InventoryHead) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 		modified: func(h *InventoryHead) uint64 { return h.ModifyIndex },
 		news:     func(*InventoryHead) []News { return nil }, // PutInventoryHead knows
 	}

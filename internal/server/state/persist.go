@@ -15,7 +15,7 @@ var tables = []tableDef{
 	rows, metas, namespaces, nodes, jobs, jobVersions, submissions, evals, allocs, volumes, claims, attachments,
 	volumeSnapshots, plugins, inventories, inventoryHeads, secrets, marks, claimProofs, signingKeys,
 	tombstones, provenEnds, shortages, recoveries, evidences, sessions, authorities, admissions, joined,
-	dataKeys, aclPolicies, aclRoles, aclTokens, aclBootstraps, autopilots, nodePools,
+	dataKeys, aclPolicies, aclRoles, aclTokens, aclBootstraps, autopilots, nodePools, variables,
 }
 
 // snapshotFormat is the number of the stream's form.

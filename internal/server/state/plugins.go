@@ -11,14 +11,9 @@ import (
 const Plugins = "plugins"
 
 var plugins = &table[plugin.Record]{
-	name: Plugins,
-	key:  func(p *plugin.Record) Key { return KeyOf(p.ID) },
-	stamp: func(now, old *plugin.Record, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     Plugins,
+	key:      func(p *plugin.Record) Key { return KeyOf(p.ID) },
+	stamp:    stamping(func(o *plugin.Record) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(p *plugin.Record) uint64 { return p.ModifyIndex },
 }
 

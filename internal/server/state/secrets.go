@@ -6,14 +6,9 @@ import "iter"
 const Secrets = "secrets"
 
 var secrets = &table[Sealed]{
-	name: Secrets,
-	key:  func(e *Sealed) Key { return KeyOf(e.Name) },
-	stamp: func(now, old *Sealed, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     Secrets,
+	key:      func(e *Sealed) Key { return KeyOf(e.Name) },
+	stamp:    stamping(func(o *Sealed) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(e *Sealed) uint64 { return e.ModifyIndex },
 }
 

@@ -10,14 +10,9 @@ import (
 const Shortages = "shortages"
 
 var shortages = &table[plugin.Shortage]{
-	name: Shortages,
-	key:  func(s *plugin.Shortage) Key { return shortageKey(s.ShortageKey) },
-	stamp: func(now, old *plugin.Shortage, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     Shortages,
+	key:      func(s *plugin.Shortage) Key { return shortageKey(s.ShortageKey) },
+	stamp:    stamping(func(o *plugin.Shortage) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(s *plugin.Shortage) uint64 { return s.ModifyIndex },
 }
 

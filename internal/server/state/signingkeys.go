@@ -8,14 +8,9 @@ import (
 const SigningKeys = "signing-keys"
 
 var signingKeys = &table[SigningKey]{
-	name: SigningKeys,
-	key:  func(k *SigningKey) Key { return KeyOf(k.ID) },
-	stamp: func(now, old *SigningKey, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	name:     SigningKeys,
+	key:      func(k *SigningKey) Key { return KeyOf(k.ID) },
+	stamp:    stamping(func(o *SigningKey) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(k *SigningKey) uint64 { return k.ModifyIndex },
 }
 

@@ -29,12 +29,7 @@ var volumes = &table[volume.Volume]{
 			return stagingKey(v.Staging())
 		}),
 	},
-	stamp: func(now, old *volume.Volume, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	stamp:    stamping(func(o *volume.Volume) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(v *volume.Volume) uint64 { return v.ModifyIndex },
 	news:     func(v *volume.Volume) []News { return []News{{Volume: v.ID}, {Staging: v.Staging()}} },
 }

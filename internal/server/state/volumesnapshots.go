@@ -22,12 +22,7 @@ var volumeSnapshots = &table[volume.Snapshot]{
 			return KeyOf(string(v.Plugin), v.ExternalID)
 		}),
 	},
-	stamp: func(now, old *volume.Snapshot, index uint64) {
-		now.CreateIndex, now.ModifyIndex = index, index
-		if old != nil {
-			now.CreateIndex = old.CreateIndex
-		}
-	},
+	stamp:    stamping(func(o *volume.Snapshot) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(v *volume.Snapshot) uint64 { return v.ModifyIndex },
 	news:     func(v *volume.Snapshot) []News { return []News{{Snapshot: v.ID}} },
 }

@@ -125,6 +125,12 @@ func SeesOn(ctx context.Context, kind acl.Kind, name string, any ...acl.Capabili
 	})
 }
 
+// SeesVariable says whether the caller may do something with a variable.
+func SeesVariable(ctx context.Context, ns ids.Namespace, path string, c acl.Capability) bool {
+	j, is := ctx.Value(judgementKey{}).(*judgement)
+	return !is || j.caller.MayVariable(ns, path, c)
+}
+
 // SeesNamespace says whether the caller may do anything in a namespace.
 func SeesNamespace(ctx context.Context, ns ids.Namespace) bool {
 	j, is := ctx.Value(judgementKey{}).(*judgement)

@@ -116,6 +116,13 @@ func (u *use) refuse() error {
 	if len(snapshots) > 0 {
 		return u.in("snapshots of volumes", snapshots, `delete them, with "berth volume snapshot delete"`)
 	}
+	var paths []string
+	for v := range u.s.Variables(nil, u.ns, "") {
+		paths = append(paths, v.Path)
+	}
+	if len(paths) > 0 {
+		return u.in("variables", paths, "delete them: berth var purge "+ids.Typed(u.ns, paths[0]))
+	}
 	var claims []string
 	for cl := range u.s.Claims(nil) {
 		if cl.Volume.Namespace == u.ns {

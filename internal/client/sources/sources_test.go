@@ -1,0 +1,177 @@
+package sources
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/base/render"
+	"berth/internal/wire"
+)
+
+var (
+	web = Task{Alloc: "a", Name: "web"}
+	db  = Task{Alloc: "b", Name: "db"}
+	one = render.Source{Kind: render.Variable, Name: "one"}
+	two = render.Source{Kind: render.Variable, Name: "two"}
+)
+
+// said are servers that say what they are told to, and count how often they are asked.
+type said struct {
+	mu    sync.Mutex
+	of    map[render.Source]string
+	now   chan struct{}
+	calls int
+	down  bool
+}
+
+func (s *said) say(of render.Source, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.of[of] = text
+	close(s.now)
+	s.now = make(chan struct{})
+}
+
+func (s *said) ask(ctx context.Context, tasks []wire.TaskSources, wait time.Duration) ([]wire.SourcesAnswer, error) {
+	s.mu.Lock()
+	s.calls++
+	s.mu.Unlock()
+	for {
+		s.mu.Lock()
+		if s.down {
+			s.mu.Unlock()
+			return nil, errors.New("nobody answers")
+		}
+		var out []wire.SourcesAnswer
+		for _, t := range tasks {
+			a := wire.SourcesAnswer{Alloc: t.Alloc, Task: t.Task}
+			for _, source := range t.Sources {
+				a.Mark += "," + s.of[source]
+				a.Values = append(a.Values, wire.Secrets{Values: map[string]string{wire.SourceText: s.of[source]}})
+			}
+			if a.Mark != t.Seen {
+				out = append(out, a)
+			}
+		}
+		now := s.now
+		s.mu.Unlock()
+		if len(out) > 0 {
+			return out, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(wait):
+			return nil, nil
+		case <-now:
+		}
+	}
+}
+
+// asked is how often they were asked so far.
+func (s *said) asked() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+// Given tasks that read, then all are asked for in one call at a time; each is looked at again when what it reads is
+// another thing, and no other; and nobody is asked while nothing changes, or when none is left.
+func TestTasksFollowWhatTheyRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := &said{of: map[render.Source]string{one: "1", two: "2"}, now: make(chan struct{})}
+		k := New(servers.ask, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- k.Run(ctx) }()
+		var looked []string
+		var mu sync.Mutex
+		follow := func(of Task) {
+			k.Follow(of, func(context.Context) error {
+				mu.Lock()
+				defer mu.Unlock()
+				looked = append(looked, of.Name)
+				return nil
+			})
+		}
+		seen := func(what string, want ...string) {
+			t.Helper()
+			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
+			slices.Sort(looked)
+			if !slices.Equal(looked, want) {
+				t.Errorf("%s: looked at %v, want %v", what, looked, want)
+			}
+			looked = nil
+		}
+		_, heard, err := k.Known(web)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Want(web, []render.Source{one})
+		<-heard
+		k.Want(web, []render.Source{one, two}) // more, found by the next rendering
+		k.Want(db, []render.Source{two})
+		synctest.Wait()
+		known, _, err := k.Known(web)
+		if err != nil || known[one] != "1" || known[two] != "2" || len(known) != 2 {
+			t.Errorf("known is %v %v", known, err)
+		}
+		follow(web)
+		follow(db)
+		seen("at the beginning", "db", "web")
+		servers.say(one, "changed")
+		seen("what one reads", "web")
+		servers.say(two, "changed")
+		seen("what both read", "db", "web")
+		k.Follow(web, nil)
+		servers.say(one, "again")
+		seen("of one that ended")
+		if known, _, _ := k.Known(web); known[one] != "again" {
+			t.Errorf("its next start knows %v", known)
+		}
+
+		servers.mu.Lock()
+		servers.down = true
+		servers.mu.Unlock()
+		calls := servers.asked()
+		servers.say(two, "unheard")
+		time.Sleep(time.Minute)
+		seen("nobody answers")
+		if n := servers.asked() - calls; n > 12 {
+			t.Errorf("asked %d times within a minute", n)
+		}
+		servers.mu.Lock()
+		servers.down = false
+		servers.mu.Unlock()
+		time.Sleep(again.Max)
+		seen("they answer again", "db")
+
+		calls = servers.asked()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if n := servers.asked() - calls; n > int(time.Hour/wait)+1 {
+			t.Errorf("asked %d times within an hour in which nothing changed", n)
+		}
+		k.Forget(web)
+		k.Forget(db)
+		synctest.Wait()
+		calls = servers.asked()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if servers.asked() != calls {
+			t.Error("asked for nobody")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
