@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -203,6 +204,17 @@ func waitsForStorage(a *Alloc, g *job.TaskGroup) bool {
 		before = before && s.State == TaskPending && (n == 0 || s.Events[n-1].Type == EventReceived)
 	}
 	return before
+}
+
+// StorageTrouble says why an alloc waits for its storage, or has failed for the sake of it; empty: it has not.
+func StorageTrouble(a *Alloc, g *job.TaskGroup) string {
+	if g == nil || len(g.Volumes) == 0 {
+		return ""
+	}
+	if !a.ClientTerminal() && waitsForStorage(a, g) {
+		return cmp.Or(waits(a), "its volumes are not there yet")
+	}
+	return ""
 }
 
 // HealthByReport is what a node's report decides about an alloc without a look at a clock: HealthBad, when it ended

@@ -7,8 +7,10 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/server/deploying"
 	"berth/internal/server/partitions"
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
@@ -25,6 +27,9 @@ const keptVersions = 6
 
 // Needs is what the job's members need: a server of an older version would not know them.
 func (c *JobRegister) Needs() uint64 {
+	if c.Job.TriesVersions() {
+		return deployment.Schema
+	}
 	if c.Job.HasServices() {
 		return SchemaServices
 	}
@@ -99,6 +104,7 @@ func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
 	j.JobModifyIndex = st.Index
 	if old != nil {
 		j.Version = old.Version + 1
+		deploying.Cancel(tx, j.Namespace, j.ID, deployment.WhyNewer)
 	}
 	tx.PutJob(j)
 	if c.Submission != nil {
@@ -130,6 +136,17 @@ func (c *JobRegister) enforce(old *job.Job) error {
 		return nil
 	}
 	return fault.New(fault.Conflict, "", "", text)
+}
+
+// Registrable says why a stored version of a job cannot be registered once more; empty: it can.
+func Registrable(tx *state.Tx, j *job.Job) string {
+	if err := partitions.Admits(&tx.Snap, j); err != nil {
+		return err.Error()
+	}
+	if over := j.Excesses(); len(over) > 0 {
+		return over[0].Error()
+	}
+	return ""
 }
 
 // SameSpec reports whether two versions say the same, leaving out what the servers write.
@@ -188,6 +205,7 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return nil, jobNotFound(c.Namespace, c.Job)
 	}
 	out := &JobRegistered{Outcome: Updated, Version: old.Version, JobModifyIndex: st.Index}
+	deploying.Cancel(tx, c.Namespace, c.Job, deployment.WhyStopped)
 	if c.Purge {
 		tx.DeleteJob(c.Namespace, c.Job)
 		tx.DeleteSubmissions(c.Namespace, c.Job, func(uint64) bool { return false })

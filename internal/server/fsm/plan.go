@@ -2,13 +2,16 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
+	"berth/internal/server/deploying"
 	"berth/internal/server/state"
 )
 
@@ -28,6 +31,16 @@ type PlanApply struct {
 	Claims []*volume.Claim
 	// QueueDrop ends queued claims that give way.
 	QueueDrop []volume.ClaimKey
+	// Deployment is begun with the first placement of its version; nil: none is.
+	Deployment *deployment.Deployment `cbor:",omitempty"`
+}
+
+// Needs is what a deployment needs, and what belongs to one.
+func (c *PlanApply) Needs() uint64 {
+	if c.Deployment != nil || slices.ContainsFunc(c.Place, func(a *alloc.Alloc) bool { return a.Deployment != "" }) {
+		return deployment.Schema
+	}
+	return 0
 }
 
 // AllocStop gives up one alloc. DesiredStatus empty is stop; ClientStatus is lost or unknown, or empty.
@@ -41,6 +54,9 @@ type AllocStop struct {
 
 // Apply returns nil.
 func (c *PlanApply) Apply(tx *state.Tx, st Stamp) (any, error) {
+	if c.Deployment != nil {
+		deploying.Begin(tx, c.Deployment)
+	}
 	for _, s := range c.Stop {
 		if old := tx.Alloc(nil, s.Alloc); old != nil {
 			stopAlloc(tx, st, old, s)
@@ -68,7 +84,18 @@ func (c *PlanApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		putEvals(tx, []*eval.Eval{c.Eval})
 	}
 	putEvals(tx, c.Evals)
+	c.settle(tx)
 	return nil, nil
+}
+
+// settle ends the deployment that the plan made complete: by what it updated in place, or stopped.
+func (c *PlanApply) settle(tx *state.Tx) {
+	switch {
+	case c.Eval != nil:
+		deploying.Settle(tx, c.Eval.Namespace, c.Eval.Job)
+	case len(c.Place) > 0:
+		deploying.Settle(tx, c.Place[0].Namespace, c.Place[0].Job)
+	}
 }
 
 func place(tx *state.Tx, st Stamp, a *alloc.Alloc) error {

@@ -149,6 +149,15 @@ func (tx *Tx) PutJob(j *job.Job) {
 	jobVersions.put(tx, j)
 }
 
+// PutJobVersion stores a version again that is stored already, the present one included.
+func (tx *Tx) PutJobVersion(j *job.Job) {
+	j.ModifyIndex = tx.stamp.Index
+	if now := tx.Job(nil, j.Namespace, j.ID); now != nil && now.CreateIndex == j.CreateIndex && now.Version == j.Version {
+		jobs.put(tx, j)
+	}
+	jobVersions.put(tx, j)
+}
+
 // DeleteJob forgets the present version; versions that allocs refer to stay until DeleteJobVersion.
 func (tx *Tx) DeleteJob(ns ids.Namespace, id ids.Job) bool { return jobs.drop(tx, jobKey(ns, id)) }
 
