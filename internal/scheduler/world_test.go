@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -31,6 +32,7 @@ type world struct {
 	evals    map[ids.Eval]*eval.Eval
 	volumes  map[volume.ID]*volume.Volume
 	claims   map[volume.ClaimKey]*volume.Claim
+	deploys  map[ids.Deployment]*deployment.Deployment
 	full     map[plugin.ShortageKey]*plugin.Shortage
 	evalSeq  int
 }
@@ -47,11 +49,14 @@ func newWorld() *world {
 		evals:    map[ids.Eval]*eval.Eval{},
 		volumes:  map[volume.ID]*volume.Volume{},
 		claims:   map[volume.ClaimKey]*volume.Claim{},
+		deploys:  map[ids.Deployment]*deployment.Deployment{},
 		full:     map[plugin.ShortageKey]*plugin.Shortage{},
 	}
 }
 
 func (w *world) view() View { return View{Jobs: w, Nodes: w, Volumes: w} }
+
+func (w *world) Deployment(id ids.Deployment) *deployment.Deployment { return w.deploys[id] }
 
 func (w *world) Job(_ ids.Namespace, id ids.Job) *job.Job { return w.jobs[id] }
 

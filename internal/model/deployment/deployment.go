@@ -5,6 +5,7 @@ package deployment
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"berth/internal/base/ids"
@@ -64,6 +65,12 @@ type Group struct {
 	DesiredCanaries  int           // 0: the version replaces nothing of this group, or has no canaries
 	Promoted         bool
 	Canaries         []ids.Alloc `cbor:",omitempty"` // that were promoted
+}
+
+// IDOf is the id of the deployment of one version of a job: there is one at most.
+func IDOf(ns ids.Namespace, id ids.Job, create, version uint64) ids.Deployment {
+	number := func(n uint64) string { return strconv.FormatUint(n, 10) }
+	return ids.Deployment(ids.Derived("deployment", string(ns), string(id), number(create), number(version)))
 }
 
 // Active reports whether the deployment may still do something.

@@ -41,7 +41,10 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 		return
 	}
 	budget := len(old)
+	r.Held = in.hold
 	switch u := in.Group.Update; {
+	case r.Held != "":
+		budget = 0
 	case u == nil || u.MaxParallel <= 0 || all:
 	case r.halted() != nil:
 		budget = 0

@@ -33,6 +33,8 @@ func ReconcileSystem(in SystemInput) Result {
 		byNode[a.Node] = append(byNode[a.Node], a)
 	}
 	slices.Sort(nodes)
+	r.Fits = len(in.Fits)
+	in.hold = in.held()
 	var kept []*alloc.Alloc
 	for _, n := range nodes {
 		one := in.Input

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -165,7 +166,8 @@ func SameSpec(a, b *job.Job) (bool, error) {
 	return bytes.Equal(x, y), nil
 }
 
-// pruneVersions forgets versions of the present job beyond the newest keptVersions that no alloc refers to.
+// pruneVersions forgets versions of the present job beyond the newest keptVersions that no alloc refers to, but for the
+// newest stable one: a deployment that fails goes back to it.
 func pruneVersions(tx *state.Tx, j *job.Job) {
 	versions := tx.JobVersions(nil, j.Namespace, j.ID)
 	if len(versions) <= keptVersions {
@@ -178,8 +180,9 @@ func pruneVersions(tx *state.Tx, j *job.Job) {
 		}
 	}
 	kept := map[uint64]bool{}
+	stable := slices.IndexFunc(versions, func(v *job.Job) bool { return v.Stable })
 	for i, v := range versions {
-		if i < keptVersions || used[v.Version] {
+		if i < keptVersions || i == stable || used[v.Version] {
 			kept[v.Version] = true
 			continue
 		}

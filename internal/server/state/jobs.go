@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/derive/service"
+	"berth/internal/model/deployment"
 	"berth/internal/model/job"
 	"berth/internal/wire"
 )
@@ -161,8 +162,9 @@ func (tx *Tx) PutJobVersion(j *job.Job) {
 // DeleteJob forgets the present version; versions that allocs refer to stay until DeleteJobVersion.
 func (tx *Tx) DeleteJob(ns ids.Namespace, id ids.Job) bool { return jobs.drop(tx, jobKey(ns, id)) }
 
-// DeleteJobVersion forgets one stored version.
+// DeleteJobVersion forgets one stored version, and with it its deployment.
 func (tx *Tx) DeleteJobVersion(j *job.Job) bool {
+	deployments.drop(tx, KeyOf(deployment.IDOf(j.Namespace, j.ID, j.CreateIndex, j.Version)))
 	return jobVersions.drop(tx, jobVersions.key(j))
 }
 

@@ -18,8 +18,9 @@ func (s *Snap) JobView(w *Watch, j *job.Job) (*wire.JobView, uint64) {
 	for _, g := range j.TaskGroups {
 		v.Summary[g.Name] = wire.GroupSummary{}
 	}
-	live, any := false, false
-	index := max(s.ReadIndex(Allocs, j.ModifyIndex), s.ReadIndex(Evals))
+	live, index := s.Deploying(w, j)
+	any := false
+	index = max(index, s.ReadIndex(Allocs, j.ModifyIndex), s.ReadIndex(Evals))
 	for a := range s.AllocsByJob(w, j.Namespace, j.ID) {
 		index = max(index, a.ModifyIndex)
 		if a.JobCreateIndex != j.CreateIndex {
