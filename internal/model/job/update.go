@@ -12,3 +12,11 @@ func (j *Job) TriesVersions() bool {
 
 // Deploys reports a group whose updates are deployments: they roll, or are tried by canaries.
 func (g *TaskGroup) Deploys() bool { return g.Update != nil && g.Update.MaxParallel > 0 }
+
+// canaries are those that an update of the group is tried by.
+func (g *TaskGroup) canaries() int {
+	if g.Update == nil {
+		return 0
+	}
+	return g.Update.Canary
+}
