@@ -54,7 +54,7 @@ func newWorld() *world {
 	}
 }
 
-func (w *world) view() View { return View{Jobs: w, Nodes: w, Volumes: w} }
+func (w *world) view() View { return View{Jobs: w, Nodes: w, Volumes: w, Deployments: true} }
 
 func (w *world) Deployment(id ids.Deployment) *deployment.Deployment { return w.deploys[id] }
 
@@ -226,6 +226,9 @@ func (w *world) apply(p Plan) {
 	}
 	for _, r := range p.Retry {
 		w.change(r.Alloc, func(a *alloc.Alloc) { a.FollowupEval = r.Eval })
+	}
+	if d := p.Deployment; d != nil {
+		w.deploys[d.ID] = d
 	}
 	for _, a := range p.InPlace {
 		w.allocs[a.ID] = a

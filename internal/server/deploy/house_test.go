@@ -34,6 +34,7 @@ type house struct {
 	mu       sync.Mutex
 	commands []string // that were proposed by the servers
 	broken   map[string]bool
+	guard    func(context.Context, fsm.Command) (any, uint64, error) // in front of the state; nil: none
 }
 
 // Propose implements fsm.Proposer for what leads.
@@ -42,6 +43,9 @@ func (h *house) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, erro
 	h.mu.Lock()
 	h.commands = append(h.commands, k.Name)
 	h.mu.Unlock()
+	if h.guard != nil {
+		return h.guard(ctx, cmd)
+	}
 	return h.Cluster.Propose(ctx, cmd)
 }
 
