@@ -130,7 +130,7 @@ func TestProgressBeginsTheTimeAnew(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	d := &deployment.Deployment{Status: deployment.Running, ModifyIndex: 5,
 		Groups: map[string]*deployment.Group{"g": {ProgressDeadline: time.Minute}}}
-	look := func(m deployment.Memory, mark uint64) deployment.Verdict {
+	look := func(m deployment.Memory, mark uint64) deployment.Result {
 		return deployment.Next(deployment.Facts{
 			Now:        now,
 			Deployment: d,

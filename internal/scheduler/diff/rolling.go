@@ -41,9 +41,8 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 		return
 	}
 	budget := len(old)
-	r.Held = in.hold
 	switch u := in.Group.Update; {
-	case r.Held != "":
+	case in.hold != "":
 		budget = 0
 	case u == nil || u.MaxParallel <= 0 || all:
 	case r.halted() != nil:

@@ -70,7 +70,7 @@ func playModel(t *testing.T, acts []int) string {
 	}
 	m.stop()
 	if m.broken != "" {
-		return m.broken + "\n" + strings.Join(m.story, "\n") + "\n" + m.told()
+		return m.broken + "\n" + strings.Join(m.story, "\n") + "\n" + m.shown()
 	}
 	return ""
 }
@@ -116,7 +116,7 @@ func (m *model) act(n int) {
 	case 4:
 		name := fmt.Sprintf("n%d", 1+arg%3)
 		if arg/4%2 == 0 {
-			m.Must(m.t, &fsm.NodeStatus{Node: ids.Node(name), Status: node.StatusDown, Seed: ids.New()})
+			m.Must(m.t, &fsm.NodeStatus{Nodes: []ids.Node{ids.Node(name)}, Status: node.StatusDown, Seed: ids.New()})
 		} else {
 			m.node(name)
 		}
