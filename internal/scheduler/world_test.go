@@ -339,7 +339,8 @@ func (w *world) live(id ids.Job) []*alloc.Alloc {
 		}
 	}
 	slices.SortFunc(out, func(a, b *alloc.Alloc) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node),
+			cmp.Compare(a.JobVersion, b.JobVersion))
 	})
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/server/fsm"
+	"berth/internal/server/views"
 	"berth/internal/wire"
 )
 
