@@ -312,3 +312,18 @@ func TestANewLeaderGoesOn(t *testing.T) {
 		h.want("v0 " + done + "\nv1 failed: Failed due to progress deadline\n0:v1 1:v0+")
 	})
 }
+
+// TestAnUpdateTakesWhatIsNotHealthyFirst: given two allocs of which the second has just come back, when another version
+// comes, then the first, which is healthy, stays until its successor's turn.
+func TestAnUpdateTakesWhatIsNotHealthyFirst(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.run(web("a", 2))
+		h.pass(12 * time.Second)
+		h.fails(h.live()[1])
+		h.pass(33 * time.Second)
+		h.want("v0 " + done + "\n0:v0+ 1:v0")
+		h.run(web("b", 2))
+		h.pass(time.Second)
+		h.want("v0 " + done + "\nv1 running: Deployment is running\n0:v0+ 1:v1")
+	})
+}
