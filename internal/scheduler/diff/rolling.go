@@ -52,8 +52,7 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 	}
 	// What does not work, or is not healthy yet, is replaced before what does.
 	slices.SortStableFunc(old, func(a, b *alloc.Alloc) int {
-		return cmp.Or(compareBool(works(a), works(b)), compareBool(a.Healthy(), b.Healthy()),
-			cmp.Compare(a.Index, b.Index))
+		return cmp.Or(compareBool(works(a), works(b)), compareBool(a.Healthy(), b.Healthy()), a.Index-b.Index)
 	})
 	for _, a := range old[:budget] {
 		r.Changes.DestructiveUpdate++

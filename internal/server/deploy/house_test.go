@@ -156,8 +156,8 @@ func (h *house) live() []*alloc.Alloc {
 	out := slices.DeleteFunc(slices.Collect(h.Store.Snapshot().AllocsByJob(nil, ids.DefaultNamespace, "web")),
 		func(a *alloc.Alloc) bool { return a.Terminal() })
 	slices.SortFunc(out, func(a, b *alloc.Alloc) int {
-		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.JobVersion, b.JobVersion), cmp.Compare(a.Node, b.Node),
-			cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.JobVersion, b.JobVersion),
+			cmp.Compare(a.Node, b.Node), cmp.Compare(a.ID, b.ID))
 	})
 	return out
 }

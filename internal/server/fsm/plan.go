@@ -57,18 +57,10 @@ func (c *PlanApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		putEvals(tx, []*eval.Eval{c.Eval})
 	}
 	putEvals(tx, c.Evals)
-	c.settle(tx)
-	return nil, nil
-}
-
-// settle ends the deployment that the plan made complete: by what it updated in place, or stopped.
-func (c *PlanApply) settle(tx *state.Tx) {
-	switch {
-	case c.Eval != nil:
+	if c.Eval != nil { // what is left of a plan that was committed in part follows with the rest
 		deploying.Settle(tx, c.Eval.Namespace, c.Eval.Job)
-	case len(c.Place) > 0:
-		deploying.Settle(tx, c.Place[0].Namespace, c.Place[0].Job)
 	}
+	return nil, nil
 }
 
 func place(tx *state.Tx, st Stamp, a *alloc.Alloc) error {
