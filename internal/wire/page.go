@@ -66,7 +66,9 @@ func KeyOfAlloc(a *alloc.Alloc) string { return fmt.Sprintf("%d.%s", a.CreateInd
 func KeyOfEval(e *eval.Eval) string { return fmt.Sprintf("%d.%s", e.CreateIndex, e.ID) }
 
 // KeyOfDeployment is a deployment's place in pages, which go by creation.
-func KeyOfDeployment(d *deployment.Deployment) string { return fmt.Sprintf("%d.%s", d.CreateIndex, d.ID) }
+func KeyOfDeployment(d *deployment.Deployment) string {
+	return fmt.Sprintf("%d.%s", d.CreateIndex, d.ID)
+}
 
 // KeyOfNode is a node's place in pages.
 func KeyOfNode(n *node.Node) string { return string(n.ID) }
