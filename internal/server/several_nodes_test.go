@@ -51,7 +51,9 @@ func newAgent(t testing.TB, c *servers.Cluster, at *servers.Member) agent {
 }
 
 // registers registers the node.
-func (a agent) registers(ctx context.Context, conn wire.Conn) error { return a.registersIn(ctx, conn, "default") }
+func (a agent) registers(ctx context.Context, conn wire.Conn) error {
+	return a.registersIn(ctx, conn, "default")
+}
 
 func (a agent) registersIn(ctx context.Context, conn wire.Conn, pool string) error {
 	_, err := wire.NodeRegister.Call(ctx, conn, &wire.NodeRegisterRequest{
