@@ -109,9 +109,9 @@ func joinsWith(t *testing.T, s *server.Server, conn wire.Conn, id ids.Node, toke
 	return err
 }
 
-// TestANodeStaysInThePoolOfItsToken: given a join token for nodes of one pool, then who joined with it is a node in that
-// pool alone, whatever it says at whichever start; a token without a pool lets a node name its pool. A token is made for
-// no pool that does not exist.
+// TestANodeStaysInThePoolOfItsToken: given a join token for nodes of one pool, then who joined with it is a node in
+// that pool alone, whatever it says at whichever start; a token without a pool lets a node name its pool. A token is
+// made for no pool that does not exist.
 func TestANodeStaysInThePoolOfItsToken(t *testing.T) {
 	s, conn := oneserver.Start(t)
 	if _, err := wire.NodePoolPut.Call(t.Context(), conn,

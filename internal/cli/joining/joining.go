@@ -63,11 +63,11 @@ func newList(e *kit.Env) *kit.Command {
 		Run: func(ctx context.Context, _ []string) error {
 			all, _, err := e.Client().Operator().JoinTokens(ctx, nil)
 			return formats.Show(e.Out, all, kit.Doing(err, "list", "the join tokens", ""), func() {
-				kit.List(e.Out, all, "join tokens", []string{"ID", "Role", "Node Pool", "Uses Left", "Expires", "Made", "By"},
-					func(t *api.JoinToken) []string {
-						return []string{t.ID, t.Role, cmp.Or(t.NodePool, kit.None), strconv.Itoa(t.Uses), kit.At(t.Expires),
-							kit.At(t.Created), t.By}
-					})
+				columns := []string{"ID", "Role", "Node Pool", "Uses Left", "Expires", "Made", "By"}
+				kit.List(e.Out, all, "join tokens", columns, func(t *api.JoinToken) []string {
+					pool, uses := cmp.Or(t.NodePool, kit.None), strconv.Itoa(t.Uses)
+					return []string{t.ID, t.Role, pool, uses, kit.At(t.Expires), kit.At(t.Created), t.By}
+				})
 			})
 		},
 	}

@@ -23,7 +23,7 @@ type Member struct {
 	Key    KeyID
 	Token  string // by whose admission it came in; empty: it began the cluster
 	Joined time.Time
-	// NodePool is the one pool in which a node may be, as the token says by which it came in; empty: whichever it names.
+	// NodePool is the one pool in which a node may be, by the token with which it came in; empty: any that it names.
 	NodePool string `cbor:",omitempty"`
 	// Seal is the public key that is sealed with what this one alone may open: X25519 (RFC 7748). Servers have one.
 	Seal []byte `cbor:",omitempty"`

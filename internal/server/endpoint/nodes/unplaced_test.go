@@ -46,7 +46,8 @@ func TestWhatIsNotPlacedIsSaidOnce(t *testing.T) {
 func TestAnInstanceWhoseAllocHasJustEndedIsNoComplaint(t *testing.T) {
 	store := state.New()
 	ended := &alloc.Alloc{ID: "a", Node: "n1", ClientStatus: alloc.ClientComplete}
-	if err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error { tx.PutAlloc(ended); return nil }); err != nil {
+	err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error { tx.PutAlloc(ended); return nil })
+	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
