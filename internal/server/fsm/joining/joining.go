@@ -65,7 +65,7 @@ func (c *AdmissionPut) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	if a.NodePool != "" && !partitions.HasPool(&tx.Snap, a.NodePool) {
 		return nil, fault.WithHint(
 			fault.New(fault.NotFound, "make", "join token", fmt.Sprintf("there is no node pool %q", a.NodePool)),
-			"make it with berth node pool apply NAME")
+			"make it first: berth node pool apply "+a.NodePool)
 	}
 	left := 0
 	for _, old := range slices.Collect(tx.Admissions(nil)) {
