@@ -74,7 +74,7 @@ type ACLPolicyListStub struct {
 	ModifyIndex uint64
 }
 
-// JobACL binds a policy to the workloads of a job. It is not built: agents refuse it.
+// JobACL gives a policy to the tasks of a job, of a group or of one task, which have it by their identities.
 type JobACL struct {
 	Namespace string
 	JobID     string

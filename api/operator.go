@@ -89,6 +89,15 @@ type JSONWebKeySet struct {
 	Keys []JSONWebKey `json:"keys"`
 }
 
+// OIDCConfiguration says where those keys are, to whoever knows the issuer (OpenID Connect Discovery 1.0).
+type OIDCConfiguration struct {
+	Issuer        string   `json:"issuer"`
+	JWKS          string   `json:"jwks_uri"`
+	ResponseTypes []string `json:"response_types_supported"`
+	SubjectTypes  []string `json:"subject_types_supported"`
+	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
+}
+
 // JSONWebKey is one public key; curve and x are those of RFC 8037.
 type JSONWebKey struct {
 	KeyType   string `json:"kty"`

@@ -40,6 +40,8 @@ type ServerBlock struct {
 	JoinTokenFile string `hcl:"join_token_file"`
 	// CertificateLifetime is how long the certificates that the server issues are good; not set: trust.Lifetime.
 	CertificateLifetime *time.Duration `hcl:"certificate_lifetime"`
+	// OIDCIssuer is what identities of tasks name as who has signed them: where others find the keys, beneath it.
+	OIDCIssuer string `hcl:"oidc_issuer"`
 	// VolumeListInterval is how often what providers list is held against the records; not set: ten minutes.
 	VolumeListInterval *time.Duration `hcl:"volume_list_interval"`
 	// How long what is over stays until it is forgotten, and how often that is looked at; not set: gc.DefaultAges.

@@ -96,8 +96,12 @@ func (a *Agent) surfaceConfig() (httpapi.Config, error) {
 		NodeStore: a.node(),
 		Audit:     a.audit,
 		ListsOff:  !a.cfg.lists(),
+		Issuer:    a.cfg.Server.OIDCIssuer,
 	}, err
 }
+
+// serveTask serves the API on the socket of one task. It is called while the agent runs, when there is a surface.
+func (a *Agent) serveTask(ctx context.Context, l net.Listener) error { return a.http.ServeTask(ctx, l) }
 
 // node is the agent's, if one runs.
 func (a *Agent) node() nodestore.Source {
@@ -133,6 +137,9 @@ func (a *Agent) serverConfig() server.Config {
 			"expect":   strconv.Itoa(max(1, c.Server.BootstrapExpect)),
 			"revision": runinfo.Revision(),
 		},
+		Region: c.Region,
+		Issuer: c.Server.OIDCIssuer,
+
 		CertificateLifetime: orDefault(c.Server.CertificateLifetime),
 
 		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
@@ -227,6 +234,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			MemoryMaxMB: orNone(c.Client.MaxMemoryMax),
 			PIDs:        orNone(c.Client.MaxPIDs),
 		},
+		TaskAPI:     a.serveTask,
 		CrashWindow: c.crashWindow(),
 		Runs:        a.runs,
 

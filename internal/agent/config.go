@@ -238,6 +238,7 @@ func (c *Config) override(f *Config) {
 		overlay.Pick(&c.Server.ServerJoin, f.Server.ServerJoin)
 		overlay.Pick(&c.Server.JoinTokenFile, f.Server.JoinTokenFile)
 		overlay.Pick(&c.Server.CertificateLifetime, f.Server.CertificateLifetime)
+		overlay.Pick(&c.Server.OIDCIssuer, f.Server.OIDCIssuer)
 		overlay.Pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
 		overlay.Pick(&c.Server.AlphaGetVolume, f.Server.AlphaGetVolume)
 		overlay.Pick(&c.Server.JobGCInterval, f.Server.JobGCInterval)

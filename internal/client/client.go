@@ -26,6 +26,7 @@ import (
 	"berth/internal/client/fingerprint"
 	"berth/internal/client/hook"
 	"berth/internal/client/host"
+	"berth/internal/client/identities"
 	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
 	"berth/internal/client/networks/keeper"
@@ -36,6 +37,7 @@ import (
 	"berth/internal/client/shim"
 	"berth/internal/client/sources"
 	"berth/internal/client/suspects"
+	"berth/internal/client/taskapi"
 	"berth/internal/model/lineage"
 	"berth/internal/model/node"
 	"berth/internal/model/trust"
@@ -106,6 +108,8 @@ type Config struct {
 	UnlimitedDisks bool
 	// CrashWindow is how long the agent has to live on after it has begun an alloc; see suspects.Config.
 	CrashWindow time.Duration
+	// TaskAPI answers what a task asks by the socket in its directory; nil: tasks have none.
+	TaskAPI taskapi.Serve
 	// Runs are those of the agent: this one, and how the one before ended.
 	Runs suspects.Runs
 	// Disks is how new allocs are held to the disk that their groups ask for.
@@ -123,6 +127,9 @@ type beside struct {
 	disks   *disks.Sweep
 	checks  *checks.Keeper
 	sources *sources.Keeper
+
+	identities *identities.Keeper
+	sockets    *taskapi.Sockets // by which tasks reach the API
 }
 
 // Client is the node half.
@@ -215,6 +222,8 @@ func (c *Client) build(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	c.beside.identities = identities.New(identities.Config{Signer: signer{c.link}, Store: c.store.KV, Log: c.log})
+	c.beside.sockets = taskapi.New(c.cfg.TaskAPI, c.log)
 	c.host = host.New(ctx, c.describe(holdings, table.Dir(), meta))
 	c.beside.sources = sources.New(readSources(c.link), c.cfg.Log)
 	c.allocs = allocs.New(allocs.Config{
@@ -226,7 +235,7 @@ func (c *Client) build(ctx context.Context) error {
 		Region:          c.cfg.Region,
 		Drivers:         c.drivers,
 		AllocHooks:      append([]hook.Hook{&allochooks.Network{Networks: c.networks}}, c.storage.allocHooks()...),
-		TaskHooks:       c.storage.taskHooks(c.host),
+		TaskHooks:       append(c.ownHooks(), c.storage.taskHooks(c.host)...),
 		Inventory:       c.storage.reporter,
 		ReportDelay:     c.cfg.ReportDelay,
 		ReportPatience:  c.cfg.ReportPatience,
@@ -362,6 +371,8 @@ func (c *Client) Run(ctx context.Context) error {
 		"controller calls": c.makeControllerCalls,
 		"volume usage":     c.storage.meter.Run,
 		"networks":         c.networks.Run,
+		"identities":       c.beside.identities.Run,
+		"tasks' API":       c.beside.sockets.Run,
 	}
 	if !c.cfg.UnlimitedDisks {
 		runs["disks"] = c.beside.disks.Run

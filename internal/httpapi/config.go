@@ -49,7 +49,9 @@ type Config struct {
 	// NodeServers are those that the agent's node asks; nil: the agent has a server.
 	NodeServers nodeservers.Source
 	Audit       *audit.Log // nil: nothing is recorded
-	ListsOff    bool       // no request is judged by access control lists: there is nothing to write into them
+	// Issuer is whom identities of tasks name as who has signed them, an address of this API; empty: nobody.
+	Issuer   string
+	ListsOff bool // no request is judged by access control lists: there is nothing to write into them
 }
 
 // Entry is a way to the API: where it listens, and who may use it there.

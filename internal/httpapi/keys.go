@@ -12,6 +12,9 @@ var keySet = read(wire.SigningKeys, (*request).whole, func(_ *request, out *wire
 	return convert.KeySet(out.Keys), nil
 })
 
+// issuer says how others check the identities of tasks.
+func issuer(s *Server, _ *request) (any, error) { return convert.Issuer(s.cfg.Issuer) }
+
 var (
 	keyList = read(wire.DataKeys, (*request).whole, as(convert.Keys))
 

@@ -104,6 +104,7 @@ var routes = []route{
 	{method: put, path: "/v1/operator/keyring/rotate", handle: keyRotate},
 	{method: del, path: "/v1/operator/keyring/key/{id}", handle: keyRemove},
 	{method: get, path: "/.well-known/jwks.json", handle: keySet},
+	{method: get, path: "/.well-known/openid-configuration", handle: issuer},
 	{
 		method: get,
 		path:   "/v1/operator/scheduler/configuration",

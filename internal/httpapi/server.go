@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -75,6 +76,11 @@ func (s *Server) Run(ctx context.Context, entries ...Entry) error {
 		})
 	}
 	return g.Wait()
+}
+
+// ServeTask serves the socket of one task until ctx ends or the listener is closed. Tasks keep nobody out elsewhere.
+func (s *Server) ServeTask(ctx context.Context, l net.Listener) error {
+	return s.gate.Aside().Serve(ctx, l, s.Handler(access.Task{}))
 }
 
 // Bound has other bounds of connections hold from now on.

@@ -10,6 +10,7 @@ import (
 	"berth/internal/server/controllers"
 	"berth/internal/server/deploy"
 	"berth/internal/server/endpoint"
+	"berth/internal/server/endpoint/workloads"
 	"berth/internal/server/gc"
 	"berth/internal/server/health"
 	"berth/internal/server/heartbeat"
@@ -137,7 +138,12 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Wraps:         ring,
 		Variables:     secrets,
 		Locks:         c.locks,
-		Log:           s.cfg.Log,
+		Identities: workloads.Config{
+			Signer: &keyring.Signer{Keyring: ring},
+			Region: s.cfg.Region,
+			Issuer: s.cfg.Issuer,
+		},
+		Log: s.cfg.Log,
 	})
 	return c
 }

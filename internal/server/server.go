@@ -40,6 +40,8 @@ type Config struct {
 	Addr    string // that people see in listings
 	Port    uint16
 	Tags    map[string]string
+	Region  string // that identities of tasks name
+	Issuer  string // that they name; empty: none
 	Log     *slog.Logger
 	// Dev: server and node are one process, so that no silence takes the node down.
 	Dev            bool

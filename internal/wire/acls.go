@@ -59,6 +59,7 @@ type ACLPolicyPutRequest struct {
 	Name        string
 	Description string
 	Rules       string
+	Job         *acl.JobScope // whose tasks have it; nil: none
 	By          string
 }
 

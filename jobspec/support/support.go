@@ -73,7 +73,8 @@ const (
 	whyMigrate    = "draining moves allocations by its built-in defaults; remove the attribute"
 	whyLeaveOut   = "remove it"
 	whyDisconnect = "allocations of a silent node are replaced by the built-in rules; remove the block"
-	whyIdentity   = "workload identities are not signed yet; remove the block"
+	whyIdentityOf = "identities are of tasks; services have none, since Consul is not connected"
+	whyClaims     = "identities say whose they are, and nothing else; remove it"
 	whyDevices    = "only cpu, memory, memory_max and pids can be asked for"
 )
 
@@ -121,15 +122,10 @@ var unsupportedRules = slices.Concat([]rule{
 	{path: "TaskGroups[].Tasks[].Actions", name: "action", why: "use alloc exec"},
 	{path: "TaskGroups[].Tasks[].Schedule", name: "schedule", why: whyLeaveOut},
 	{path: "TaskGroups[].Tasks[].Kind", name: "kind", why: "it belongs to the service mesh"},
-	{path: "TaskGroups[].Tasks[].Identities", name: "identity", why: whyIdentity},
-	{path: "TaskGroups[].Tasks[].Identity.Env", name: "identity env", why: whyIdentity},
-	{path: "TaskGroups[].Tasks[].Identity.File", name: "identity file", why: whyIdentity},
-	{path: "TaskGroups[].Tasks[].Identity.Filepath", name: "identity filepath", why: whyIdentity},
-	{path: "TaskGroups[].Tasks[].Identity.TTL", name: "identity ttl", why: whyIdentity},
-	{path: "TaskGroups[].Tasks[].Identity.ChangeMode", name: "identity change_mode", why: whyIdentity},
-	{path: "TaskGroups[].Tasks[].Identity.ChangeSignal", name: "identity change_signal", why: whyIdentity},
-	{path: "TaskGroups[].Tasks[].Identity.ServiceName", name: "identity service_name", why: whyIdentity},
-	{path: "TaskGroups[].Tasks[].Identity.ExtraClaims", name: "identity extra_claims", why: whyIdentity},
+	{path: "TaskGroups[].Tasks[].Identity.ServiceName", name: "identity service_name", why: whyIdentityOf},
+	{path: "TaskGroups[].Tasks[].Identity.ExtraClaims", name: "identity extra_claims", why: whyClaims},
+	{path: "TaskGroups[].Tasks[].Identities[].ServiceName", name: "identity service_name", why: whyIdentityOf},
+	{path: "TaskGroups[].Tasks[].Identities[].ExtraClaims", name: "identity extra_claims", why: whyClaims},
 	{
 		path: "TaskGroups[].Tasks[].Resources.Cores",
 		name: "resources cores",
@@ -230,7 +226,7 @@ func serviceRules(at string) []rule {
 			refuse: []any{"consul"},
 		},
 		{path: at + ".Connect", name: "connect", why: whyMesh},
-		{path: at + ".Identity", name: "identity", why: whyIdentity},
+		{path: at + ".Identity", name: "identity", why: whyIdentityOf},
 		{
 			path:   at + ".AddressMode",
 			name:   "address_mode",

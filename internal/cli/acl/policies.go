@@ -1,6 +1,7 @@
 package acl
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"strings"
@@ -19,13 +20,17 @@ func policies(e *kit.Env) *kit.Command {
 }
 
 func newPolicyApply(e *kit.Env) *kit.Command {
-	p := &api.ACLPolicy{}
+	p, of := &api.ACLPolicy{}, api.JobACL{}
 	cmd := &kit.Command{
 		Use:   "apply [flags] <name> <file>",
 		Short: "Write a policy, a new one or in place of the one of this name",
 		Long: `The file has the rules, in HCL; - is the standard input. Tokens that have the policy may do what it says
-from then on. The policy "anonymous" is for requests without a token.`,
-		Example: `  berth acl policy apply -description "may look" readers readers.hcl`,
+from then on. The policy "anonymous" is for requests without a token.
+
+With -job the tasks of a job have the policy, too, by the identities that they show (identity blocks); with -group and
+-task those of a part of it alone. -namespace says of which namespace the job is.`,
+		Example: `  berth acl policy apply -description "may look" readers readers.hcl
+  berth acl policy apply -namespace shop -job web -group front web-vars web-vars.hcl`,
 		Run: func(ctx context.Context, args []string) error {
 			text, shown, err := e.ReadFile(args[1], "policy", maxRules+1)
 			if err != nil {
@@ -34,6 +39,13 @@ from then on. The policy "anonymous" is for requests without a token.`,
 			if len(text) > maxRules {
 				return kit.Fail(fault.Invalid, "make several policies of it", "%s has more than %d bytes", shown,
 					maxRules)
+			}
+			if of.JobID == "" && (of.Group != "" || of.Task != "") {
+				return kit.Fail(fault.Invalid, "give -job, too", "-group and -task are parts of a job")
+			}
+			if of.JobID != "" {
+				of.Namespace = cmp.Or(e.Client().Config().Namespace, "default")
+				p.JobACL = &of
 			}
 			p.Name, p.Rules = args[0], string(text)
 			if err := e.Client().ACL().PutPolicy(ctx, p); err != nil {
@@ -44,6 +56,9 @@ from then on. The policy "anonymous" is for requests without a token.`,
 		},
 	}
 	cmd.Flags().StringVar(&p.Description, "description", "", "a `text` that says what it is for")
+	cmd.Flags().StringVar(&of.JobID, "job", "", "tasks of this `job` have the policy by their identities")
+	cmd.Flags().StringVar(&of.Group, "group", "", "those of this `group` of the job alone")
+	cmd.Flags().StringVar(&of.Task, "task", "", "this `task` of the group alone")
 	return cmd
 }
 
@@ -103,6 +118,15 @@ func newPolicyInfo(e *kit.Env) *kit.Command {
 					{"Create Index", strconv.FormatUint(p.CreateIndex, 10)},
 					{"Modify Index", strconv.FormatUint(p.ModifyIndex, 10)},
 				})
+				if j := p.JobACL; j != nil {
+					e.Out.Section("Tasks that have it")
+					e.Out.Pairs(kit.Pairs{
+						{"Namespace", j.Namespace},
+						{"Job", j.JobID},
+						{"Group", cmp.Or(j.Group, "<all>")},
+						{"Task", cmp.Or(j.Task, "<all>")},
+					})
+				}
 				e.Out.Section("Rules")
 				for line := range strings.Lines(p.Rules) {
 					text := strings.TrimLeft(line, " \t")

@@ -41,8 +41,6 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"PUT", "/v1/operator/scheduler/configuration",
 		"configuring the scheduler is not built yet: it packs nodes and displaces nothing"},
 	{"GET", "/v1/operator/upgrade-check/vault-workload-identity", "Vault is not built yet: no job uses it"},
-	{"GET", "/.well-known/openid-configuration",
-		"workload identities are not built yet: no issuer is configured; the keys are at /.well-known/jwks.json"},
 	{"PUT", "/v1/acl/token/onetime", "tokens for one use are not built yet: make one that expires soon"},
 	{"PUT", "/v1/acl/token/onetime/exchange", "tokens for one use are not built yet: make one that expires soon"},
 	{"PUT", "/v1/acl/login", "auth methods are not built yet: make tokens, acl token create"},

@@ -23,6 +23,7 @@ type Caller struct {
 	wire.Person
 	Record string // who it is, for the record
 	Known  bool   // it is a local user, or the servers know the token
+	task   bool   // it came by the socket of a task
 }
 
 type callerKey struct{}
@@ -42,19 +43,19 @@ func Admit(guard access.Guard, servers wire.Conn, r *http.Request) (*http.Reques
 	}
 	ctx := wire.For(r.Context(), person)
 	c := Caller{Person: person, Record: person.Name, Known: person.Local}
+	_, c.task = guard.(access.Task)
 	switch {
-	case Own(r):
+	case !c.task && Own(r):
 		c.Record, c.Known = "root of this machine", true
 	case !person.Local:
 		c.Record = unknown
 		who, err := wire.PersonAllowed.Call(ctx, servers, &wire.PersonAllowedRequest{})
 		switch {
 		case err == nil && who.Powerless && changes(r):
-			return nil, fault.WithHint(fault.New(fault.Denied, "", "Permission denied", "the request shows no token"),
-				"give one with -token, BERTH_TOKEN or NOMAD_TOKEN")
+			return nil, powerless(who)
 		case err == nil:
 			c.Record, c.Known = who.Name, !who.Anonymous
-		case changes(r):
+		case changes(r) || c.task: // a task whose identity is not believed hears nothing at all
 			return nil, err
 		}
 	}
@@ -64,12 +65,22 @@ func Admit(guard access.Guard, servers wire.Conn, r *http.Request) (*http.Reques
 	return r.WithContext(context.WithValue(ctx, callerKey{}, c)), nil
 }
 
+// powerless refuses who may change nothing.
+func powerless(who *wire.PersonAllowedReply) error {
+	if who.Anonymous {
+		return fault.WithHint(fault.New(fault.Denied, "", "Permission denied", "the request shows no token"),
+			"give one with -token, BERTH_TOKEN or NOMAD_TOKEN")
+	}
+	return fault.WithHint(fault.New(fault.Denied, "", "Permission denied", who.Name+" may change nothing"),
+		"a policy of the token, or of the job (berth acl policy apply -job), says what it may")
+}
+
 // Own tells a request about the servers that the agent's node asks, by the agent's socket. That is root's and the
 // agent's user's, who could as well write them into its configuration; and who has to name others, because none
 // answers, can ask none whether he may (docs/adr/0071-root-of-a-node-is-not-the-clusters.md).
 func Own(r *http.Request) bool {
 	at, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
-	return at != nil && at.Network() == "unix" && r.URL.Path == "/v1/agent/servers"
+	return !Of(r).task && at != nil && at.Network() == "unix" && r.URL.Path == "/v1/agent/servers"
 }
 
 // unknown is who shows a token that the servers do not know, or cannot be asked for.

@@ -67,6 +67,7 @@ type Gate struct {
 	of     map[string]int // connections by client
 	ports  int            // connections that came by a port
 	warned time.Time
+	aside  *Gate // nil: it is one itself
 }
 
 // Refusals counts what was answered with 429, because a client asks for too much, and with 503, because all do.
@@ -84,6 +85,12 @@ func (r *Refusals) Count(status int) {
 
 // New returns a gate that has let nobody in.
 func New(b Bounds, log *slog.Logger) *Gate {
+	g := gate(b, log)
+	g.aside = gate(b, log)
+	return g
+}
+
+func gate(b Bounds, log *slog.Logger) *Gate {
 	return &Gate{
 		bounds:    b,
 		log:       log,
@@ -93,8 +100,14 @@ func New(b Bounds, log *slog.Logger) *Gate {
 	}
 }
 
+// Aside is another gate with the same bounds: whoever comes by it takes nobody's place at the first.
+func (g *Gate) Aside() *Gate { return g.aside }
+
 // Bound has other bounds hold from now on. Connections that are there stay: the next one finds them too many.
 func (g *Gate) Bound(b Bounds) {
+	if g.aside != nil {
+		g.aside.Bound(b)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.bounds = b

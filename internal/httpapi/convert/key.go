@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 
 	"berth/api"
+	"berth/internal/base/fault"
 	"berth/internal/wire"
 )
 
@@ -47,4 +48,23 @@ func DataKey(k *wire.DataKey) *api.RootKeyMeta {
 		out.Holders = append(out.Holders, h.String())
 	}
 	return out
+}
+
+// keySetPath is where the public parts of the keys are.
+const keySetPath = "/.well-known/jwks.json"
+
+// Issuer describes how others check what the cluster signs, where it has a name (OpenID Connect Discovery 1.0).
+func Issuer(issuer string) (*api.OIDCConfiguration, error) {
+	if issuer == "" {
+		return nil, fault.WithHint(
+			fault.New(fault.NotFound, "describe", "the issuer of identities", "this agent's configuration names none"),
+			`write server { oidc_issuer = "https://…" }; the keys are at `+keySetPath)
+	}
+	return &api.OIDCConfiguration{
+		Issuer:        issuer,
+		JWKS:          issuer + keySetPath,
+		ResponseTypes: []string{"code"},
+		SubjectTypes:  []string{"public"},
+		Algorithms:    []string{"EdDSA"},
+	}, nil
 }

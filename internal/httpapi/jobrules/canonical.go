@@ -122,6 +122,7 @@ func canonicalTask(j *api.Job, g *api.TaskGroup, t *api.Task) {
 	if c := t.CSIPluginConfig; c != nil {
 		canonicalPlugin(c)
 	}
+	canonicalIdentities(t)
 }
 
 func canonicalPlugin(c *api.TaskCSIPluginConfig) {

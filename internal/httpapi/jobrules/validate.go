@@ -191,6 +191,7 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 	c.restart(at, t.RestartPolicy)
 	c.mounts(at, g, t)
 	c.templates(at, t)
+	c.identities(at, t)
 	c.texts(at, t)
 	c.plugin(at, j, t.CSIPluginConfig)
 }

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 )
 
 // AnonymousPolicy is the name of the policy of requests without a token. Without such a policy they may do nothing.
@@ -29,8 +30,40 @@ type Policy struct {
 	Name        string
 	Description string
 	Rules       string
+	// Job are the tasks whose identities have the policy, beside the tokens that name it; nil: none have.
+	Job         *JobScope `cbor:",omitempty"`
 	CreateIndex uint64
 	ModifyIndex uint64
+}
+
+// JobScope is a job, or a part of it.
+type JobScope struct {
+	Namespace   ids.Namespace
+	Job         ids.Job
+	Group, Task string // empty: all of them
+}
+
+// Covers tells whether a task of the job is meant.
+func (s *JobScope) Covers(group, task string) bool {
+	return (s.Group == "" || s.Group == group) && (s.Task == "" || s.Task == task)
+}
+
+// check says what is wrong with a scope.
+func (s *JobScope) check() []string {
+	switch {
+	case s == nil:
+		return nil
+	case s.Job == "" && (s.Group != "" || s.Task != "" || s.Namespace != ""):
+		return []string{"JobACL names a namespace, a group or a task and no job; name the job, too"}
+	case s.Job == "":
+		return []string{"JobACL names no job; name one, or leave it out"}
+	case s.Task != "" && s.Group == "":
+		return []string{"JobACL names a task and no group; name the group, too"}
+	}
+	if err := ids.ValidJob(string(s.Job)); err != nil {
+		return []string{"JobACL: job: " + err.Error()}
+	}
+	return nil
 }
 
 // Role is a list of policies under a name, so that what many tokens may do is changed in one place.
@@ -54,6 +87,7 @@ var plainName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
 // Validate checks name, description and text. The error has every finding of the text.
 func (p *Policy) Validate() error {
 	problems := append(checkName(p.Name), checkDescription(p.Description)...)
+	problems = append(problems, p.Job.check()...)
 	_, found := Parse(p.Name, p.Rules)
 	for _, f := range found {
 		problems = append(problems, f.String())

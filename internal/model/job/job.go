@@ -121,6 +121,9 @@ type Task struct {
 	ShutdownDelay   time.Duration
 	KillSignal      string
 	Services        []*Service `cbor:",omitempty"`
+	// Identity is the one named default, as far as the job says more of it than that there is one.
+	Identity   *WorkloadIdentity   `cbor:",omitempty"`
+	Identities []*WorkloadIdentity `cbor:",omitempty"`
 }
 
 // Hooks of a task's lifecycle.

@@ -20,6 +20,7 @@ import (
 	"berth/internal/server/endpoint/sources"
 	"berth/internal/server/endpoint/storage"
 	"berth/internal/server/endpoint/variables"
+	"berth/internal/server/endpoint/workloads"
 	"berth/internal/server/fsm"
 	"berth/internal/server/saved"
 	"berth/internal/server/state"
@@ -64,6 +65,7 @@ type Config struct {
 	Wraps         joining.Wraps
 	Variables     variables.Secrets
 	Locks         variables.Locks
+	Identities    workloads.Config // all but its base
 	Log           *slog.Logger
 }
 
@@ -81,14 +83,17 @@ type Endpoints struct {
 	joining   *joining.Endpoints
 	acls      *acls.Endpoints
 	variables *variables.Endpoints
+	workloads *workloads.Endpoints
 }
 
 // New returns endpoints; Register lets them answer.
 func New(cfg Config) *Endpoints {
 	base := serving.Base{Store: cfg.Store, Cluster: cfg.Cluster}
+	cfg.Identities.Base = base
 	return &Endpoints{
-		cfg:  cfg,
-		base: base,
+		cfg:       cfg,
+		base:      base,
+		workloads: workloads.New(cfg.Identities),
 		nodes: nodes.New(nodes.Config{
 			Base:        base,
 			Proposer:    cfg.Proposer,
@@ -185,6 +190,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.joining.Register(s)
 	e.acls.Register(s)
 	e.variables.Register(s)
+	e.workloads.Register(s)
 	sources.New(sources.Config{Base: e.base, Secrets: e.cfg.Variables}).Register(s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)

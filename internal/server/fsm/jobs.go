@@ -10,6 +10,7 @@ import (
 	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/model/workload"
 	"berth/internal/server/deploying"
 	"berth/internal/server/partitions"
 	"berth/internal/server/provision"
@@ -25,13 +26,14 @@ func init() {
 
 // Needs is what the job's members need: a server of an older version would not know them.
 func (c *JobRegister) Needs() uint64 {
+	needs := workload.Needs(c.Job)
 	if c.Job.TriesVersions() {
-		return deployment.Schema
+		needs = max(needs, deployment.Schema)
 	}
 	if c.Job.HasServices() {
-		return SchemaServices
+		needs = max(needs, SchemaServices)
 	}
-	return 0
+	return needs
 }
 
 // JobRegistered is the result of JobRegister and JobDeregister.

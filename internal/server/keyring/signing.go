@@ -5,11 +5,14 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"log/slog"
+	"slices"
+	"sync"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/base/redact"
+	"berth/internal/model/workload"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/keys"
 	"berth/internal/server/state"
@@ -94,3 +97,40 @@ func (k *Keyring) private(s *state.Snap, key *state.SigningKey) (ed25519.Private
 }
 
 func sealedName(id string) string { return "signing key " + id }
+
+// Signer signs identities of tasks with the cluster's key. It opens the private part once.
+type Signer struct {
+	Keyring *Keyring
+
+	mu   sync.Mutex
+	last *state.SigningKey // that last was opened
+	key  workload.Key
+}
+
+// Sign makes the identity that a statement asks for, with the key that the state names.
+func (s *Signer) Sign(snap *state.Snap, statement *workload.Statement) (redact.Secret, error) {
+	k, err := s.opened(snap)
+	if err != nil {
+		return redact.Secret{}, err
+	}
+	return k.Sign(statement)
+}
+
+func (s *Signer) opened(snap *state.Snap) (workload.Key, error) {
+	of := keys.Signs(snap)
+	if of == nil {
+		return workload.Key{}, fault.WithHint(
+			fault.New(fault.NotReady, "sign", "identities", "the cluster has no key yet"),
+			"the server that leads makes one; try again")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last == nil || s.last.ID != of.ID || !slices.Equal(s.last.Public, of.Public) {
+		private, err := s.Keyring.private(snap, of)
+		if err != nil {
+			return workload.Key{}, err
+		}
+		s.last, s.key = of, workload.Key{ID: of.ID, Private: private}
+	}
+	return s.key, nil
+}

@@ -38,7 +38,12 @@ var jobs = []entry{
 	asks(wire.JobGet, readsJob),
 	asks(wire.JobVersions, readsJob),
 	asks(wire.JobEvals, readsJob),
-	asks(wire.JobServices, readsJob),
+	// What its own job offers, a task may know without a rule.
+	asks(wire.JobServices, func(r *wire.Ref[ids.Job], _ *state.Snap) []need {
+		n := in(r.Namespace, acl.ReadJob)
+		n[0].ownJob = r.ID
+		return n
+	}),
 	asks(wire.ServiceList, func(r *wire.Query, _ *state.Snap) []need { return listed(r.Namespace, acl.ReadJob) }),
 	asks(wire.ServiceGet, func(r *wire.ServiceGetRequest, _ *state.Snap) []need {
 		return in(r.Namespace, acl.ReadJob)

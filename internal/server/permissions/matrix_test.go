@@ -2,6 +2,7 @@ package permissions
 
 import (
 	"cmp"
+	"crypto/ed25519"
 	"fmt"
 	"maps"
 	"os"
@@ -92,6 +93,13 @@ plugin { policy = "read" }
 `},
 	{name: "management"},
 	{name: "local"},
+	{name: "task"},      // of job a, by its identity
+	{name: "task+read"}, // of job ab, which has a policy
+	{name: "task-expired"},
+	{name: "task-ended"},
+	{name: "task-gone"},
+	{name: "task-forged"},
+	{name: "task-unsigned"},
 }
 
 func personNamed(name string) wire.Person {
@@ -100,6 +108,9 @@ func personNamed(name string) wire.Person {
 		return wire.Person{}
 	case "local":
 		return wire.Person{Local: true, Name: "uid 0"}
+	}
+	if strings.HasPrefix(name, "task") {
+		return wire.Person{Token: identityOf(name)}
 	}
 	return wire.Person{Token: redact.New("secret of " + name)}
 }
@@ -119,6 +130,12 @@ func world(t *testing.T) *state.Snap {
 			switch p.name {
 			case "anonymous", "local":
 				continue
+			case "task+read":
+				tx.PutACLPolicy(&acl.Policy{
+					Name:  "of-ab",
+					Rules: `namespace "app" { capabilities = ["read-job"] }`,
+					Job:   &acl.JobScope{Namespace: "app", Job: "ab", Group: "g"},
+				})
 			case "expired":
 				token.Type, token.Expires = acl.ManagementToken, now
 			case "management":
@@ -129,6 +146,21 @@ func world(t *testing.T) *state.Snap {
 		}
 		for _, ns := range []ids.Namespace{"app", "ap", "apps", "other"} {
 			fill(tx, ns)
+		}
+		tx.PutSigningKey(&state.SigningKey{ID: "k", Public: signing.Public().(ed25519.PublicKey)})
+		ended := *tx.Alloc(nil, "appa")
+		ended.ID, ended.ClientStatus = "ended", alloc.ClientFailed
+		tx.PutAlloc(&ended)
+		for i, scope := range []acl.JobScope{
+			{Namespace: "app", Job: "ab", Group: "h"},
+			{Namespace: "app", Job: "ab", Group: "g", Task: "u"},
+			{Namespace: "ap", Job: "ab"},
+		} { // of others than the task
+			tx.PutACLPolicy(&acl.Policy{
+				Name:  fmt.Sprintf("wide-%d", i),
+				Rules: `namespace "*" { policy = "write" }`,
+				Job:   &scope,
+			})
 		}
 		return nil
 	})

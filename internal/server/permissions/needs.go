@@ -14,6 +14,8 @@ import (
 // need is what a person has to have.
 type need struct {
 	wire.Need
+	// ownJob is a job whose own tasks have it without a rule; empty: of none.
+	ownJob ids.Job
 	untold bool // the namespace is that of an object which the caller named by its id alone: a refusal does not tell it
 }
 
@@ -24,6 +26,8 @@ func (n need) met(v *Caller) bool {
 		return v.Rules.AllowsSomewhere(n.Kind, n.Any...)
 	case n.Variable != "":
 		return v.MayVariable(ids.Namespace(n.Name), n.Variable, n.Any[0])
+	case n.ownJob != "" && v.Workload != nil && v.Workload.Job == n.ownJob && string(v.Workload.Namespace) == n.Name:
+		return true
 	}
 	return slices.ContainsFunc(n.Any, func(c acl.Capability) bool { return v.Rules.AllowsOn(n.Kind, n.Name, c) })
 }

@@ -69,6 +69,9 @@ func Judge(
 		return nil, denied("the request shows no token", "give one with -token, BERTH_TOKEN or NOMAD_TOKEN")
 	}
 	v := &Caller{Rules: rules, Name: holder.String(), Anonymous: p.Token.Empty()}
+	if holder.Workload != nil {
+		v.Workload = &holder.Workload.Workload
+	}
 	if e.needs == nil {
 		return v, nil
 	}

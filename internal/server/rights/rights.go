@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/internal/model/acl"
+	"berth/internal/model/workload"
 	"berth/internal/server/state"
 )
 
@@ -20,16 +21,20 @@ type Person struct {
 	Accessor   string
 	Name       string // of the token
 	Management bool
+	// Workload is the task whose signed identity is the token; nil: it is none.
+	Workload *Workload
 }
 
 // Anonymous reports whether there is no token.
-func (p Person) Anonymous() bool { return p.Accessor == "" }
+func (p Person) Anonymous() bool { return p.Accessor == "" && p.Workload == nil }
 
 // String is what logs call the person.
 func (p Person) String() string {
 	switch {
 	case p.Anonymous():
 		return "anonymous"
+	case p.Workload != nil:
+		return p.Workload.String()
 	case p.Name == "":
 		return "token " + p.Accessor
 	}
@@ -57,6 +62,14 @@ func Of(
 	if secret.Empty() {
 		rules, err = compiled.of(policies(snap, watch, []string{acl.AnonymousPolicy}))
 		return Person{}, rules, err
+	}
+	if workload.Is(secret) {
+		of, err := WorkloadOf(snap, watch, secret, now)
+		if err != nil {
+			return Person{}, nil, err
+		}
+		rules, err = compiled.of(of.Policies)
+		return Person{Workload: of}, rules, err
 	}
 	t, err := TokenOf(snap, watch, secret, now)
 	if err != nil {

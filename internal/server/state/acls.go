@@ -4,6 +4,7 @@ import (
 	"iter"
 	"time"
 
+	"berth/internal/base/ids"
 	"berth/internal/base/redact"
 	"berth/internal/model/acl"
 )
@@ -18,14 +19,21 @@ const (
 
 // Indexes of the tables of access control lists.
 const (
+	policyByJob    = "job" // whose tasks have it; those that no job has are not in it
 	roleByName     = "name"
 	tokenByHash    = "hash"
 	tokenByExpires = "expires" // in the order of time; those that never expire are not in it
 )
 
 var aclPolicies = &table[acl.Policy]{
-	name:     ACLPolicies,
-	key:      func(p *acl.Policy) Key { return KeyOf(p.Name) },
+	name: ACLPolicies,
+	key:  func(p *acl.Policy) Key { return KeyOf(p.Name) },
+	indexes: []index[acl.Policy]{one(policyByJob, func(p *acl.Policy) Key {
+		if p.Job == nil {
+			return ""
+		}
+		return KeyOf(string(p.Job.Namespace), string(p.Job.Job))
+	})},
 	stamp:    stamping(func(o *acl.Policy) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(p *acl.Policy) uint64 { return p.ModifyIndex },
 }
@@ -79,6 +87,11 @@ func (s *Snap) ACLPolicy(w *Watch, name string) *acl.Policy {
 // ACLPolicies yields the policies whose names begin with prefix, by name.
 func (s *Snap) ACLPolicies(w *Watch, prefix string) iter.Seq[*acl.Policy] {
 	return aclPolicies.scan(s, w, Key(prefix))
+}
+
+// ACLPoliciesOf yields the policies that tasks of a job have, those of a part of it among them.
+func (s *Snap) ACLPoliciesOf(w *Watch, ns ids.Namespace, id ids.Job) iter.Seq[*acl.Policy] {
+	return aclPolicies.find(s, w, policyByJob, KeyOf(string(ns), string(id)))
 }
 
 // PutACLPolicy stores a policy.

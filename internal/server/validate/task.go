@@ -14,6 +14,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/partition"
+	"berth/internal/model/workload"
 	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 )
@@ -50,6 +51,9 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	wanted := []string{t.KillSignal}
 	for _, tmpl := range t.Templates {
 		wanted = append(wanted, tmpl.ChangeSignal)
+	}
+	for _, id := range workload.Shown(t) {
+		wanted = append(wanted, id.ChangeSignal)
 	}
 	if known := listed(f.s, t.Driver, signals); known != nil {
 		for _, name := range wanted {

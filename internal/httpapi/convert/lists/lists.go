@@ -79,10 +79,18 @@ func ACLPolicyStub(p *acl.Policy) *api.ACLPolicyListStub {
 	return &api.ACLPolicyListStub{
 		Name:        p.Name,
 		Description: p.Description,
-		Hash:        objects.Hash(p.Name, p.Description, p.Rules),
+		JobACL:      jobACL(p.Job),
+		Hash:        objects.Hash(p.Name, p.Description, p.Rules, jobACL(p.Job)),
 		CreateIndex: p.CreateIndex,
 		ModifyIndex: p.ModifyIndex,
 	}
+}
+
+func jobACL(s *acl.JobScope) *api.JobACL {
+	if s == nil {
+		return nil
+	}
+	return &api.JobACL{Namespace: string(s.Namespace), JobID: string(s.Job), Group: s.Group, Task: s.Task}
 }
 
 // ACLPolicy is the public form of a policy, with what its text says.
@@ -93,6 +101,7 @@ func ACLPolicy(p *acl.Policy) *api.ACLPolicy {
 		Description: p.Description,
 		Rules:       p.Rules,
 		RulesJSON:   aclRules(p),
+		JobACL:      stub.JobACL,
 		Hash:        stub.Hash,
 		CreateIndex: p.CreateIndex,
 		ModifyIndex: p.ModifyIndex,

@@ -1,11 +1,12 @@
 package lists
 
 import (
-	"fmt"
+	"cmp"
 	"time"
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/redact"
 	"berth/internal/httpapi/convert/objects"
 	"berth/internal/model/acl"
@@ -31,11 +32,16 @@ func ToACLPolicy(body *api.ACLPolicy, path, by string) (*wire.ACLPolicyPutReques
 	if err != nil {
 		return nil, err
 	}
-	if body.JobACL != nil {
-		return nil, fault.New(fault.Unsupported, "write", fmt.Sprintf("ACL policy %q", name),
-			"policies of workloads are not built yet: leave JobACL out, and give the job a token")
+	out := &wire.ACLPolicyPutRequest{Name: name, Description: body.Description, Rules: body.Rules, By: by}
+	if j := body.JobACL; j != nil && *j != (api.JobACL{}) { // clients send an empty one for none
+		out.Job = &acl.JobScope{
+			Namespace: ids.Namespace(cmp.Or(j.Namespace, string(ids.DefaultNamespace))),
+			Job:       ids.Job(j.JobID),
+			Group:     j.Group,
+			Task:      j.Task,
+		}
 	}
-	return &wire.ACLPolicyPutRequest{Name: name, Description: body.Description, Rules: body.Rules, By: by}, nil
+	return out, nil
 }
 
 // ToACLRole is the internal form of a role that somebody writes.

@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/internal/model/acl"
+	"berth/internal/model/workload"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/acls"
@@ -65,6 +66,13 @@ func visible(s *state.Snap, w *state.Watch, secret redact.Secret) (func(name str
 	all := func(string) bool { return true }
 	if secret.Empty() {
 		return all, nil
+	}
+	if workload.Is(secret) {
+		of, err := rights.WorkloadOf(s, w, secret, time.Now())
+		if err != nil {
+			return nil, err
+		}
+		return func(name string) bool { return slices.Contains(of.Names(), name) }, nil
 	}
 	t, err := rights.TokenOf(s, w, secret, time.Now())
 	if err != nil {
@@ -124,6 +132,7 @@ func (e *Endpoints) policyPut(ctx context.Context, req *wire.ACLPolicyPutRequest
 		Name:        req.Name,
 		Description: req.Description,
 		Rules:       req.Rules,
+		Job:         req.Job,
 	})
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/redact"
 	"berth/internal/model/acl"
+	"berth/internal/model/workload"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/acls"
@@ -88,6 +89,14 @@ func (e *Endpoints) tokenSelf(
 ) (*wire.One[wire.ACLTokenView], error) {
 	out := &wire.One[wire.ACLTokenView]{}
 	return out, e.cfg.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		if secret := req.Secret.Secret(); workload.Is(secret) {
+			of, err := rights.WorkloadOf(s, w, secret, time.Now())
+			if err != nil {
+				return 0, err
+			}
+			out.Item = ofWorkload(of)
+			return max(s.ReadIndex(state.ACLTokens, of.Alloc.CreateIndex), s.TableIndex(state.ACLPolicies)), nil
+		}
 		t, err := rights.TokenOf(s, w, req.Secret.Secret(), time.Now())
 		if err != nil {
 			return 0, err
@@ -95,6 +104,23 @@ func (e *Endpoints) tokenSelf(
 		out.Item = view(s, w, t)
 		return indexOf(s, t), nil
 	})
+}
+
+// ofWorkload is what a task that shows its identity sees of it, in the form of a token. There is none of that accessor.
+func ofWorkload(w *rights.Workload) *wire.ACLTokenView {
+	t := &acl.Token{
+		Accessor:    w.Claims.ID,
+		Name:        w.String(),
+		Type:        acl.ClientToken,
+		Policies:    w.Names(),
+		Created:     w.Claims.IssuedAt.Time(),
+		CreateIndex: w.Alloc.CreateIndex,
+		ModifyIndex: w.Alloc.CreateIndex,
+	}
+	if w.Claims.Expiry != nil {
+		t.Expires = w.Claims.Expiry.Time()
+	}
+	return &wire.ACLTokenView{Token: t}
 }
 
 // tokenPut writes a token. The servers keep the hash of its secret alone: the secret stands in this answer alone.

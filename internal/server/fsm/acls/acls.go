@@ -8,6 +8,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/model/acl"
+	"berth/internal/model/job"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
 )
@@ -55,17 +56,26 @@ type PolicyPut struct {
 	Name        string
 	Description string
 	Rules       string
+	Job         *acl.JobScope `cbor:",omitempty"`
+}
+
+// Needs is what a policy of a job needs: a server of an older version would not know whose it is.
+func (c *PolicyPut) Needs() uint64 {
+	if c.Job != nil {
+		return job.SchemaIdentities
+	}
+	return 0
 }
 
 // Apply returns the stored *acl.Policy. One that is there already, word by word, stays as it is.
 func (c *PolicyPut) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
-	p := &acl.Policy{Name: c.Name, Description: c.Description, Rules: c.Rules}
+	p := &acl.Policy{Name: c.Name, Description: c.Description, Rules: c.Rules, Job: c.Job}
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
 	old := tx.ACLPolicy(nil, p.Name)
 	switch {
-	case old != nil && old.Description == p.Description && old.Rules == p.Rules:
+	case old != nil && old.Description == p.Description && old.Rules == p.Rules && sameScope(old.Job, p.Job):
 		return old, nil
 	case old == nil && !below(tx.ACLPolicies(nil, ""), MaxPolicies):
 		return nil, full(APolicy, MaxPolicies, "look at them with berth acl policy list, and delete some")
@@ -73,6 +83,8 @@ func (c *PolicyPut) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 	tx.PutACLPolicy(p)
 	return p, nil
 }
+
+func sameScope(a, b *acl.JobScope) bool { return a == b || a != nil && b != nil && *a == *b }
 
 // PolicyDelete removes a policy. Tokens and roles that name it lose what it gives.
 type PolicyDelete struct{ Name string }

@@ -106,7 +106,7 @@ func replace(tx *state.Tx, e *Entry) bool {
 type Remove struct{ ID string }
 
 // Apply returns nil.
-func (c *Remove) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
+func (c *Remove) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	k := tx.DataKey(nil, c.ID)
 	switch {
 	case k == nil:
@@ -119,6 +119,12 @@ func (c *Remove) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 		return nil, fault.WithHint(
 			fault.New(fault.Conflict, "remove", "data key "+c.ID, fmt.Sprintf("entries sealed with it: %d", n)),
 			"seal them with a new key: berth operator root keyring rotate -full")
+	}
+	if n := Believed(&tx.Snap, c.ID, st.Time); n > 0 {
+		return nil, fault.WithHint(
+			fault.New(fault.Conflict, "remove", "data key "+c.ID,
+				fmt.Sprintf("allocations that may show an identity signed with its key: %d", n)),
+			"wait until they have ended, or have others take their place: berth alloc stop ID")
 	}
 	tx.DeleteDataKey(c.ID)
 	tx.DeleteSigningKey(c.ID) // what it signed is believed no longer

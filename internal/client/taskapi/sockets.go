@@ -1,0 +1,192 @@
+// Package taskapi owns the unix sockets by which tasks reach the API: one in the secrets directory of each task, from
+// before its first start until it will not start again, and anew after a restart of the agent. What is asked there the
+// agent's HTTP surface answers. Package client composes it; taskhooks open and close.
+package taskapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
+	"berth/internal/base/logkey"
+)
+
+// Name of the socket in a task's secrets directory.
+const Name = "api.sock"
+
+// Serve answers on a listener until ctx ends or it is closed.
+type Serve func(ctx context.Context, l net.Listener) error
+
+// Sockets are those of the node's tasks. Its methods may be called from every goroutine; what is opened before Run
+// is answered from then on.
+type Sockets struct {
+	serve Serve
+	log   *slog.Logger
+
+	mu    sync.Mutex
+	open  map[string]*socket // by the directory that it lies in
+	group *lifecycle.Group   // while Run runs
+	ctx   func() context.Context
+}
+
+// socket is one that listens.
+type socket struct {
+	listener net.Listener
+	served   bool
+}
+
+// New returns sockets; nil serve: there is no API to reach, and Open does nothing.
+func New(serve Serve, log *slog.Logger) *Sockets {
+	return &Sockets{serve: serve, log: log, open: map[string]*socket{}}
+}
+
+// Run answers on what is opened until ctx ends, and then closes all of it. The files stay, for the tasks to find the
+// agent's next run there.
+func (s *Sockets) Run(ctx context.Context) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	s.mu.Lock()
+	s.group, s.ctx = g, func() context.Context { return gctx }
+	for dir, k := range s.open {
+		s.begin(dir, k)
+	}
+	s.mu.Unlock()
+	g.Go("end", func() error {
+		<-gctx.Done()
+		return nil
+	})
+	err := g.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.group = nil
+	var left []error
+	for _, k := range s.open {
+		left = append(left, closed(k.listener.Close()))
+	}
+	clear(s.open)
+	return errors.Join(append(left, err)...)
+}
+
+// begin answers on a socket. The caller holds the lock.
+func (s *Sockets) begin(dir string, k *socket) {
+	if s.group == nil || k.served {
+		return
+	}
+	k.served = true
+	ctx := s.ctx()
+	s.group.Go("task's API", lifecycle.Isolated("task's API", func() error {
+		return closed(s.serve(ctx, k.listener))
+	}, func(err error) {
+		s.log.Error("a task's way to the API has ended; it comes back with the task's next start", logkey.Path, dir,
+			logkey.Error, err)
+		_ = s.Close(dir) // it ended: what is left of it is its file
+	}))
+}
+
+// Open listens in a task's directory, unless it does already.
+func (s *Sockets) Open(dir string) error {
+	if s.serve == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.open[dir] != nil {
+		return nil
+	}
+	l, err := listen(dir)
+	if err != nil {
+		return fault.Note(err, "listen", "for the task in "+dir)
+	}
+	k := &socket{listener: l}
+	s.open[dir] = k
+	s.begin(dir, k)
+	return nil
+}
+
+// Close ends a socket and removes its file.
+func (s *Sockets) Close(dir string) error {
+	s.mu.Lock()
+	k := s.open[dir]
+	delete(s.open, dir)
+	s.mu.Unlock()
+	var err error
+	if k != nil {
+		err = closed(k.listener.Close())
+	}
+	fd, oerr := openDir(dir)
+	if errors.Is(oerr, fs.ErrNotExist) {
+		return err
+	}
+	if oerr != nil {
+		return errors.Join(err, fault.Wrap(oerr, fault.Internal, "open", dir))
+	}
+	defer func() { _ = unix.Close(fd) }() // opened for paths only
+	return errors.Join(err, remove(fd))
+}
+
+// closed passes over the end of what was closed.
+func closed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+func openDir(dir string) (int, error) {
+	return unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+}
+
+// remove takes away what lies in the socket's place: it is the task's directory.
+func remove(fd int) error {
+	if err := unix.Unlinkat(fd, Name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fault.Wrap(err, fault.Internal, "remove", Name)
+	}
+	return nil
+}
+
+// listen makes the socket. The directory is the task's, so that it is reached by a descriptor and never by a path; that
+// also makes its length, which the kernel bounds at 107 bytes, no matter.
+func listen(dir string) (net.Listener, error) {
+	fd, err := openDir(dir)
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "open", dir)
+	}
+	defer func() { _ = unix.Close(fd) }() // opened for paths only
+	if err := remove(fd); err != nil {
+		return nil, err
+	}
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", fd, Name), Net: "unix"})
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Internal, "make", Name)
+	}
+	l.SetUnlinkOnClose(false) // its path is good no longer
+	if err := admit(fd); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// admit lets whoever gets into the directory connect: the task's user, and whom the task lets in. Without an identity
+// it is of no use to anybody.
+func admit(dir int) error {
+	fd, err := unix.Openat(dir, Name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "open", Name)
+	}
+	defer func() { _ = unix.Close(fd) }() // opened for its mode only
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fault.Wrap(err, fault.Internal, "look at", Name)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return fault.New(fault.Conflict, "make", Name, "something else was put into its place meanwhile")
+	}
+	return fault.Wrap(unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o666), fault.Internal, "set mode of", Name)
+}

@@ -1,0 +1,21 @@
+package job
+
+import "time"
+
+// WorkloadIdentity is a signed statement of who a task is, which the task shows to others.
+type WorkloadIdentity struct {
+	Name         string   // DefaultIdentity: the one that Berth itself takes for a token
+	Audience     []string // who is meant to believe it
+	ChangeMode   string   // what a renewed one does to the task: restart, signal or noop
+	ChangeSignal string
+	Env          bool // the task has it in its environment
+	File         bool // and in a file
+	Filepath     string
+	TTL          time.Duration // 0: it is good as long as the allocation runs
+}
+
+// DefaultIdentity is the name of the identity that every task has.
+const DefaultIdentity = "default"
+
+// SchemaIdentities is the number of the cluster from which on jobs may have identity blocks.
+const SchemaIdentities = 12

@@ -1,0 +1,72 @@
+package keys
+
+import (
+	"time"
+
+	"berth/internal/model/job"
+	"berth/internal/model/workload"
+	"berth/internal/server/state"
+)
+
+// Signs is the key that the cluster signs with: that of the active data key, else the newest; nil: there is none.
+func Signs(s *state.Snap) *state.SigningKey {
+	if active := s.ActiveDataKey(nil); active != nil {
+		if k := s.SigningKey(nil, active.ID); k != nil {
+			return k
+		}
+	}
+	var newest *state.SigningKey
+	for k := range s.SigningKeys(nil) {
+		if newest == nil || k.CreateIndex > newest.CreateIndex {
+			newest = k
+		}
+	}
+	return newest
+}
+
+// Believed counts the allocations whose tasks may show an identity that a key has signed: those that were there before
+// the next key came, and have not ended. An identity that is good for a time alone counts for that time.
+func Believed(s *state.Snap, id string, now time.Time) int {
+	key := s.SigningKey(nil, id)
+	if key == nil {
+		return 0
+	}
+	next := successor(s, key)
+	n := 0
+	for a := range s.Allocs(nil, "") {
+		if a.ClientTerminal() || next != nil && a.CreateIndex > next.CreateIndex {
+			continue
+		}
+		j := s.JobOf(nil, a)
+		if j == nil || j.Group(a.TaskGroup) == nil {
+			continue
+		}
+		for _, t := range j.Group(a.TaskGroup).Tasks {
+			if shows(workload.Shown(t), next, now) {
+				n++
+				break
+			}
+		}
+	}
+	return n
+}
+
+// successor is the key that came first after another one; nil: none has.
+func successor(s *state.Snap, key *state.SigningKey) *state.SigningKey {
+	var next *state.SigningKey
+	for k := range s.SigningKeys(nil) {
+		if k.CreateIndex > key.CreateIndex && (next == nil || k.CreateIndex < next.CreateIndex) {
+			next = k
+		}
+	}
+	return next
+}
+
+func shows(identities []*job.WorkloadIdentity, next *state.SigningKey, now time.Time) bool {
+	for _, id := range identities {
+		if id.TTL == 0 || next == nil || now.Before(next.Created.Add(id.TTL)) {
+			return true
+		}
+	}
+	return false
+}
