@@ -117,16 +117,7 @@ var (
 	jobSummary = jobForm(func(v *wire.JobView) any { return convert.JobSummary(v) })
 	// noneOfJob answers with the list of what no job can have yet.
 	noneOfJob = jobForm(func(*wire.JobView) any { return []any{} })
-
-	// jobDeployment and jobDeployments answer truthfully that there are none: deployments are not built yet.
-	jobDeployment  = jobOrNot(nil)
-	jobDeployments = jobOrNot([]*api.Deployment{})
 )
-
-// jobOrNot answers the same whether the job that the path names is there or not; its index is that of the job.
-func jobOrNot(answer any) handler {
-	return read(wire.JobGet, byName, func(*request, *wire.One[wire.JobView]) (any, error) { return answer, nil })
-}
 
 var jobVersions = read(wire.JobVersions, byName, func(r *request, out *wire.JobVersionsReply) (any, error) {
 	if len(out.Versions) == 0 {

@@ -1,0 +1,53 @@
+package httpapi
+
+import (
+	"berth/api"
+	"berth/internal/base/ids"
+	"berth/internal/derive/progress"
+	"berth/internal/httpapi/convert/deployments"
+	"berth/internal/wire"
+)
+
+// What is read and written of deployments, and of versions of jobs.
+var (
+	deploymentList = read(wire.DeploymentList, listBy(), listed(func(v *progress.View) string {
+		return wire.KeyOfDeployment(v.Deployment)
+	}, deployments.Deployment))
+	deploymentGet = read(wire.DeploymentGet, byID[ids.Deployment]("deployment"),
+		one("deployment", public(deployments.Deployment)))
+	deploymentAllocs  = read(wire.DeploymentAllocs, byID[ids.Deployment]("deployment"), allocLines)
+	deploymentPromote = write(wire.DeploymentPromote, changes(deployments.ToPromote), deploymentDone)
+	deploymentFail    = write(wire.DeploymentFail, changes(deployments.ToFail), deploymentDone)
+	deploymentPause   = write(wire.DeploymentPause, changes(deployments.ToPause), deploymentDone)
+	deploymentHealth  = write(wire.DeploymentSetHealth, changes(deployments.ToHealth), deploymentDone)
+
+	jobDeployment  = read(wire.DeploymentOfJob, deploymentsOf(true), as(deployments.Latest))
+	jobDeployments = read(wire.DeploymentOfJob, deploymentsOf(false), as(deployments.All))
+	jobRevert      = write(wire.JobRevert, changes(deployments.ToRevert), registered)
+	jobStable      = write(wire.JobStable, changes(deployments.ToStable), func(out *wire.Written) (uint64, any) {
+		return out.Index, &api.JobStabilityResponse{JobModifyIndex: out.Index}
+	})
+)
+
+// changes reads a change of what the path names from a body, in the namespace of the request.
+func changes[Body, Req any](form func(*Body, ids.Namespace, string) (*Req, error)) func(*request) (*Req, error) {
+	return func(r *request) (*Req, error) {
+		var in Body
+		if err := r.readOptional(&in); err != nil {
+			return nil, err
+		}
+		return form(&in, r.ns, r.PathValue("id"))
+	}
+}
+
+func deploymentDone(out *wire.DeploymentReply) (uint64, any) {
+	return out.Index, deployments.Written(out)
+}
+
+func deploymentsOf(latest bool) func(*request) (*wire.JobDeploymentsRequest, error) {
+	return func(r *request) (*wire.JobDeploymentsRequest, error) {
+		q, err := r.query()
+		id := ids.Job(r.PathValue("id"))
+		return &wire.JobDeploymentsRequest{Query: q, Job: id, All: r.flag("all"), Latest: latest}, err
+	}
+}
