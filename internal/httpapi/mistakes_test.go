@@ -269,9 +269,8 @@ var ofItsPolicies = []*mistake{
 	{"groups/update/canary", "update canary needs max_parallel", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Update.Canary, g.Update.MaxParallel = new(1), new(0)
 	}},
-	{"groups/update/auto_promote", "update auto_promote requires canary", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
-		g.Update.AutoPromote = new(true)
-	}},
+	{"groups/update/auto_promote", "update auto_promote requires canary",
+		func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.AutoPromote = new(true) }},
 }
 
 var ofItsVolumes = []*mistake{

@@ -54,7 +54,7 @@ func newWorld() *world {
 	}
 }
 
-func (w *world) view() View { return View{Jobs: w, Nodes: w, Volumes: w} }
+func (w *world) view() View { return View{Jobs: w, Nodes: w, Volumes: w, Deployments: true} }
 
 func (w *world) Deployment(id ids.Deployment) *deployment.Deployment { return w.deploys[id] }
 
@@ -227,6 +227,9 @@ func (w *world) apply(p Plan) {
 	for _, r := range p.Retry {
 		w.change(r.Alloc, func(a *alloc.Alloc) { a.FollowupEval = r.Eval })
 	}
+	if d := p.Deployment; d != nil {
+		w.deploys[d.ID] = d
+	}
 	for _, a := range p.InPlace {
 		w.allocs[a.ID] = a
 	}
@@ -336,7 +339,8 @@ func (w *world) live(id ids.Job) []*alloc.Alloc {
 		}
 	}
 	slices.SortFunc(out, func(a, b *alloc.Alloc) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node),
+			cmp.Compare(a.JobVersion, b.JobVersion))
 	})
 	return out
 }

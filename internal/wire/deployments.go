@@ -1,11 +1,8 @@
 package wire
 
 import (
-	"fmt"
-
 	"berth/internal/base/ids"
 	"berth/internal/derive/progress"
-	"berth/internal/model/deployment"
 )
 
 // Methods over deployments and versions of jobs, served by the server half.
@@ -78,9 +75,4 @@ type JobStableRequest struct {
 	Job       ids.Job
 	Version   uint64
 	Stable    bool
-}
-
-// KeyOfDeployment is a deployment's place in pages, which go by creation.
-func KeyOfDeployment(d *deployment.Deployment) string {
-	return fmt.Sprintf("%d.%s", d.CreateIndex, d.ID)
 }

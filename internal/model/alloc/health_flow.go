@@ -226,6 +226,7 @@ func HealthByReport(old, now *Alloc, g *job.TaskGroup) (HealthDo, string) {
 		return HealthRest, ""
 	case now.ClientTerminal() && !old.ClientTerminal():
 		return HealthBad, endedReason(now, g)
+	case g.Update.HealthCheck == ManualHealth: // what a person said stands
 	case now.Healthy() && runsOf(old, g) != runsOf(now, g):
 		return HealthAwait, ""
 	}

@@ -53,8 +53,8 @@ var doNames = [...]string{"rest", "await", "promote", "succeed", "fail"}
 
 func (d Do) String() string { return doNames[d] }
 
-// Verdict is what follows from the facts.
-type Verdict struct {
+// Result is what follows from the facts.
+type Result struct {
 	Do     Do
 	Until  time.Time // zero: nothing changes by time alone
 	Why    string    // with Fail
@@ -63,9 +63,9 @@ type Verdict struct {
 }
 
 // Next decides about a deployment.
-func Next(f Facts) Verdict {
+func Next(f Facts) Result {
 	d := f.Deployment
-	v := Verdict{Memory: f.Memory}
+	v := Result{Memory: f.Memory}
 	if !d.Active() || d.Status == Paused {
 		v.Memory = nil // time that it is held does not count
 		return v
@@ -125,7 +125,8 @@ func (f Facts) timed(name string) bool {
 // further is what is to be done when nothing has failed: canaries are promoted by themselves once those of all groups
 // are healthy, if every group says so.
 func (f Facts) further(names []string) Do {
-	canaries, itself, all := false, true, true
+	canaries := false
+	itself, all := true, true
 	for _, n := range names {
 		want, s := f.Deployment.Groups[n], f.stands(n)
 		all = all && s == done
@@ -145,8 +146,9 @@ func (f Facts) further(names []string) Do {
 
 // fail ends the deployment for the sake of a group. Where storage is what is waited for, the version before would wait
 // for it as well: nothing is gone back to.
-func (f Facts) fail(v Verdict, name, why string) Verdict {
-	v.Do, v.Until, v.Why = Fail, time.Time{}, why
+func (f Facts) fail(v Result, name, why string) Result {
+	v.Do, v.Why = Fail, why
+	v.Until = time.Time{}
 	v.Revert = f.Deployment.Groups[name].AutoRevert
 	if s := f.Groups[name].Storage; s != "" {
 		v.Why, v.Revert = why+": "+s, false

@@ -48,8 +48,8 @@ func (in *Input) setApart() *Input {
 	return &tried
 }
 
-// try sees to it that the group has its canaries, if it is to have any, and no others: those of another version, or of a
-// deployment that is over, end.
+// try sees to it that the group has its canaries, if it is to have any, and no others: those of another version, or of
+// a deployment that is over, end.
 func (in *Input) try(tried *Input, slots map[int]*slot, r *Result) {
 	r.Canaries = in.wanted(slots)
 	if in.hold = in.held(); in.hold == "" && r.Canaries > 0 {

@@ -145,6 +145,7 @@ func Reconcile(in Input) Result {
 			kept = append(kept, a)
 		}
 	}
+	r.Held = in.hold
 	in.update(kept, &r)
 	return r
 }

@@ -41,9 +41,8 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 		return
 	}
 	budget := len(old)
-	r.Held = in.hold
 	switch u := in.Group.Update; {
-	case r.Held != "":
+	case in.hold != "":
 		budget = 0
 	case u == nil || u.MaxParallel <= 0 || all:
 	case r.halted() != nil:
@@ -51,9 +50,10 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 	default:
 		budget = min(max(u.MaxParallel-unsettled-in.leaving(), 0), len(old))
 	}
-	// What does not work is replaced before what does.
+	// What does not work, or is not healthy yet, is replaced before what does.
 	slices.SortStableFunc(old, func(a, b *alloc.Alloc) int {
-		return cmp.Or(compareBool(works(a), works(b)), cmp.Compare(a.Index, b.Index))
+		return cmp.Or(compareBool(works(a), works(b)), compareBool(a.Healthy(), b.Healthy()),
+			cmp.Compare(a.Index, b.Index))
 	})
 	for _, a := range old[:budget] {
 		r.Changes.DestructiveUpdate++

@@ -35,6 +35,7 @@ func ReconcileSystem(in SystemInput) Result {
 	slices.Sort(nodes)
 	r.Fits = len(in.Fits)
 	in.hold = in.held()
+	r.Held = in.hold
 	var kept []*alloc.Alloc
 	for _, n := range nodes {
 		one := in.Input

@@ -24,8 +24,8 @@ import (
 	"berth/internal/testkit/localstate"
 )
 
-// house is a cluster in which jobs are scheduled, health is decided and deployments are kept. Its nodes do what they are
-// told; versions whose command is in broken never become healthy.
+// house is a cluster in which jobs are scheduled, health is decided and deployments are kept. Its nodes do
+// what the servers ask for; versions whose command is in broken never become healthy.
 type house struct {
 	*localstate.Cluster
 	t    *testing.T
@@ -34,6 +34,7 @@ type house struct {
 	mu       sync.Mutex
 	commands []string // that were proposed by the servers
 	broken   map[string]bool
+	guard    func(context.Context, fsm.Command) (any, uint64, error) // in front of the state; nil: none
 }
 
 // Propose implements fsm.Proposer for what leads.
@@ -42,6 +43,9 @@ func (h *house) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, erro
 	h.mu.Lock()
 	h.commands = append(h.commands, k.Name)
 	h.mu.Unlock()
+	if h.guard != nil {
+		return h.guard(ctx, cmd)
+	}
 	return h.Cluster.Propose(ctx, cmd)
 }
 
@@ -134,9 +138,13 @@ func web(command string, count int, edit ...func(*job.UpdateStrategy)) *job.Job 
 				Config:    map[string]any{"command": command},
 				Resources: &job.Resources{CPU: 100, MemoryMB: 100},
 			}},
-			ReschedulePolicy: &job.ReschedulePolicy{Unlimited: true, Delay: 30 * time.Second, DelayFunction: "constant"},
-			EphemeralDisk:    &job.EphemeralDisk{SizeMB: 10},
-			Update:           u,
+			ReschedulePolicy: &job.ReschedulePolicy{
+				Unlimited:     true,
+				Delay:         30 * time.Second,
+				DelayFunction: "constant",
+			},
+			EphemeralDisk: &job.EphemeralDisk{SizeMB: 10},
+			Update:        u,
 		}},
 	}
 }
@@ -154,7 +162,7 @@ func (h *house) live() []*alloc.Alloc {
 	return out
 }
 
-// nodes have every node do what it is told, until nothing is left to do.
+// nodes have every node do what is asked of it, until nothing is left to do.
 func (h *house) nodes() {
 	for moved := true; moved; {
 		synctest.Wait()
@@ -190,7 +198,7 @@ func (h *house) fails(a *alloc.Alloc) {
 	h.Must(h.t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{&r}, Seed: ids.New()})
 }
 
-// pass lets time pass, second by second, while nodes do what they are told.
+// pass lets time pass, second by second, while nodes do what is asked of them.
 func (h *house) pass(d time.Duration) {
 	h.nodes()
 	for range d / time.Second {
@@ -205,8 +213,8 @@ func (h *house) deployments() []*deployment.Deployment {
 		func(a, b *deployment.Deployment) int { return cmp.Compare(a.JobVersion, b.JobVersion) })
 }
 
-// told says how the deployments stand, and what should run: by index, version, and whether it is a canary.
-func (h *house) told() string {
+// shown says how the deployments stand, and what should run: by index, version, and whether it is a canary.
+func (h *house) shown() string {
 	var out []string
 	for _, d := range h.deployments() {
 		out = append(out, fmt.Sprintf("v%d %s: %s", d.JobVersion, d.Status, d.StatusDescription))
@@ -229,7 +237,7 @@ func (h *house) want(text string) {
 	h.t.Helper()
 	synctest.Wait()
 	want := strings.ReplaceAll(strings.TrimSpace(text), "\t", "")
-	if got := strings.TrimSpace(h.told()); got != want {
+	if got := strings.TrimSpace(h.shown()); got != want {
 		h.t.Fatalf("after %s\n%s\n\nwant:\n%s", time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), got, want)
 	}
 }

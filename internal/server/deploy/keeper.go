@@ -138,8 +138,14 @@ func (k *Keeper) pass(ctx context.Context, id ids.Deployment) (reconcile.Result,
 
 // decide records what was decided. Where a failure cannot go back to the version before, because that cannot be
 // registered any more, it says so and fails all the same.
-func (k *Keeper) decide(ctx context.Context, d *deployment.Deployment, v deployment.Verdict) error {
-	cmd := &deployments.End{Deployment: d.ID, Seen: d.ModifyIndex, Why: v.Why, Revert: v.Revert, Seed: ids.New()}
+func (k *Keeper) decide(ctx context.Context, d *deployment.Deployment, v deployment.Result) error {
+	cmd := &deployments.End{
+		Deployment: d.ID,
+		Seen:       d.ModifyIndex,
+		Why:        v.Why,
+		Revert:     v.Revert,
+		Seed:       ids.New(),
+	}
 	_, _, err := k.cfg.Proposer.Propose(ctx, cmd)
 	if v.Revert && (fault.Has(err, fault.Conflict) || fault.Has(err, fault.Invalid) || fault.Has(err, fault.NotFound)) {
 		k.cfg.Log.Warn("a deployment that failed is not gone back from", "deployment", d.ID, logkey.Job, d.Job,

@@ -114,7 +114,7 @@ func TestWhatFailsGoesBack(t *testing.T) {
 		h.broken["c"] = true
 		h.pass(5*time.Minute + 2*time.Second)
 		h.pass(6 * time.Minute)
-		got := h.told()
+		got := h.shown()
 		for _, part := range []string{
 			"v3 failed: Failed due to progress deadline - rolling back to job version 0",
 			"v4 failed: Failed due to progress deadline - not rolling back: the newest stable version, 0, says the same",
@@ -251,7 +251,8 @@ func TestHealthByHand(t *testing.T) {
 		}
 		h.run(web("b", 2))
 		h.pass(time.Second)
-		if err := say([]ids.Alloc{h.live()[0].ID}, nil); err == nil || !strings.Contains(err.Error(), "its tasks decide") {
+		err := say([]ids.Alloc{h.live()[0].ID}, nil)
+		if err == nil || !strings.Contains(err.Error(), "its tasks decide") {
 			t.Errorf("health of what is not decided by hand: %v", err)
 		}
 	})
@@ -309,5 +310,20 @@ func TestANewLeaderGoesOn(t *testing.T) {
 		h.want("v0 " + done + "\nv1 running: Deployment is running\n0:v1 1:v0+")
 		h.pass(3*time.Minute + 5*time.Second)
 		h.want("v0 " + done + "\nv1 failed: Failed due to progress deadline\n0:v1 1:v0+")
+	})
+}
+
+// TestAnUpdateTakesWhatIsNotHealthyFirst: given two allocs of which the second has just come back, when another version
+// comes, then the first, which is healthy, stays until its successor's turn.
+func TestAnUpdateTakesWhatIsNotHealthyFirst(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.run(web("a", 2))
+		h.pass(12 * time.Second)
+		h.fails(h.live()[1])
+		h.pass(33 * time.Second)
+		h.want("v0 " + done + "\n0:v0+ 1:v0")
+		h.run(web("b", 2))
+		h.pass(time.Second)
+		h.want("v0 " + done + "\nv1 running: Deployment is running\n0:v0+ 1:v1")
 	})
 }

@@ -25,8 +25,8 @@ func Active(s *state.Snap, w *state.Watch, ns ids.Namespace, id ids.Job) *deploy
 	return nil
 }
 
-// Begin records a deployment that a plan makes. Where its job has moved on meanwhile it is over at once, so that what it
-// places has a deployment to belong to.
+// Begin records a deployment that a plan makes. Where its job has moved on meanwhile it is over at once, so that what
+// it places has a deployment to belong to.
 func Begin(tx *state.Tx, d *deployment.Deployment) {
 	if tx.Deployment(nil, d.ID) != nil {
 		return

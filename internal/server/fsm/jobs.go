@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -15,6 +14,7 @@ import (
 	"berth/internal/server/partitions"
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
+	"berth/internal/server/versions"
 	"berth/internal/wire"
 )
 
@@ -22,9 +22,6 @@ func init() {
 	Register[JobRegister]("job-register", 1, "server/endpoint")
 	Register[JobDeregister]("job-deregister", 1, "server/endpoint")
 }
-
-// keptVersions is how many versions of a job are kept although no alloc refers to them, the present one included.
-const keptVersions = 6
 
 // Needs is what the job's members need: a server of an older version would not know them.
 func (c *JobRegister) Needs() uint64 {
@@ -115,7 +112,7 @@ func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
 		s.Version = j.Version
 		tx.PutSubmission(&s)
 	}
-	pruneVersions(tx, j)
+	versions.Prune(tx, j)
 	return j
 }
 
@@ -139,17 +136,6 @@ func (c *JobRegister) enforce(old *job.Job) error {
 	return fault.New(fault.Conflict, "", "", text)
 }
 
-// Registrable says why a stored version of a job cannot be registered once more; empty: it can.
-func Registrable(tx *state.Tx, j *job.Job) string {
-	if err := partitions.Admits(&tx.Snap, j); err != nil {
-		return err.Error()
-	}
-	if over := j.Excesses(); len(over) > 0 {
-		return over[0].Error()
-	}
-	return ""
-}
-
 // SameSpec reports whether two versions say the same, leaving out what the servers write.
 func SameSpec(a, b *job.Job) (bool, error) {
 	if a == nil || b == nil {
@@ -164,31 +150,6 @@ func SameSpec(a, b *job.Job) (bool, error) {
 		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", b.ID))
 	}
 	return bytes.Equal(x, y), nil
-}
-
-// pruneVersions forgets versions of the present job beyond the newest keptVersions that no alloc refers to, but for the
-// newest stable one: a deployment that fails goes back to it.
-func pruneVersions(tx *state.Tx, j *job.Job) {
-	versions := tx.JobVersions(nil, j.Namespace, j.ID)
-	if len(versions) <= keptVersions {
-		return
-	}
-	used := map[uint64]bool{}
-	for a := range tx.AllocsByJob(nil, j.Namespace, j.ID) {
-		if a.JobCreateIndex == j.CreateIndex {
-			used[a.JobVersion] = true
-		}
-	}
-	kept := map[uint64]bool{}
-	stable := slices.IndexFunc(versions, func(v *job.Job) bool { return v.Stable })
-	for i, v := range versions {
-		if i < keptVersions || i == stable || used[v.Version] {
-			kept[v.Version] = true
-			continue
-		}
-		tx.DeleteJobVersion(v)
-	}
-	tx.DeleteSubmissions(j.Namespace, j.ID, func(v uint64) bool { return kept[v] })
 }
 
 // JobDeregister asks a job to stop, and with Purge forgets it; its allocs go by the evaluation that this makes.
@@ -212,13 +173,13 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if c.Purge {
 		tx.DeleteJob(c.Namespace, c.Job)
 		tx.DeleteSubmissions(c.Namespace, c.Job, func(uint64) bool { return false })
-		DropUnusedVersions(tx, c.Namespace, c.Job)
+		versions.DropUnused(tx, c.Namespace, c.Job)
 	} else if !old.Stop {
 		j := *old
 		j.Stop, j.JobModifyIndex = true, st.Index
 		j.Version++
 		tx.PutJob(&j)
-		pruneVersions(tx, &j)
+		versions.Prune(tx, &j)
 		out.Version = j.Version
 	}
 	provision.DropAbandoned(tx, old)
@@ -246,21 +207,5 @@ func hurry(tx *state.Tx, st Stamp, ns ids.Namespace, id ids.Job) {
 			n.ModifyTime = st.Time.UnixNano()
 			tx.PutAlloc(&n)
 		}
-	}
-}
-
-// DropUnusedVersions forgets the stored versions of an id that no alloc refers to and that are not of its present job.
-func DropUnusedVersions(tx *state.Tx, ns ids.Namespace, id ids.Job) {
-	type ref struct{ create, version uint64 }
-	used := map[ref]bool{}
-	for a := range tx.AllocsByJob(nil, ns, id) {
-		used[ref{a.JobCreateIndex, a.JobVersion}] = true
-	}
-	present := tx.Job(nil, ns, id)
-	for _, v := range tx.StoredJobVersions(nil, ns, id) {
-		if present != nil && present.CreateIndex == v.CreateIndex || used[ref{v.CreateIndex, v.Version}] {
-			continue
-		}
-		tx.DeleteJobVersion(v)
 	}
 }

@@ -21,8 +21,13 @@ import (
 // ViewOf shows a snapshot of the state to the scheduler.
 func ViewOf(s *state.Snap) scheduler.View {
 	r := &reader{snap: s}
-	return scheduler.View{Jobs: r, Nodes: r, Volumes: r, Pools: s.Understands(PoolSchema),
-		Deployments: s.Understands(deployment.Schema)}
+	return scheduler.View{
+		Jobs:        r,
+		Nodes:       r,
+		Volumes:     r,
+		Pools:       s.Understands(PoolSchema),
+		Deployments: s.Understands(deployment.Schema),
+	}
 }
 
 // PoolSchema is the number of the cluster from which on explanations name the pool of their job.

@@ -5,7 +5,6 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/deployment"
-	"berth/internal/model/job"
 )
 
 // Deployments names the table of deployments.
@@ -54,14 +53,4 @@ func (tx *Tx) PutDeployment(d *deployment.Deployment) {
 		d.CreateTime = d.ModifyTime
 	}
 	deployments.put(tx, d)
-}
-
-// Deploying reports whether a deployment of a job is under way, and the index of that.
-func (s *Snap) Deploying(w *Watch, j *job.Job) (bool, uint64) {
-	under, index := false, s.ReadIndex(Deployments)
-	for d := range s.DeploymentsByJob(w, j.Namespace, j.ID) {
-		under = under || d.Active() && d.JobCreateIndex == j.CreateIndex
-		index = max(index, d.ModifyIndex)
-	}
-	return under, index
 }

@@ -153,7 +153,8 @@ func (tx *Tx) PutJob(j *job.Job) {
 // PutJobVersion stores a version again that is stored already, the present one included.
 func (tx *Tx) PutJobVersion(j *job.Job) {
 	j.ModifyIndex = tx.stamp.Index
-	if now := tx.Job(nil, j.Namespace, j.ID); now != nil && now.CreateIndex == j.CreateIndex && now.Version == j.Version {
+	now := tx.Job(nil, j.Namespace, j.ID)
+	if now != nil && now.CreateIndex == j.CreateIndex && now.Version == j.Version {
 		jobs.put(tx, j)
 	}
 	jobVersions.put(tx, j)

@@ -22,14 +22,14 @@ func triable(j *job.Job, g *job.TaskGroup) error {
 	for _, v := range g.CSIVolumes() {
 		use := &volume.Claim{AccessMode: volume.AccessMode(v.AccessMode), ReadOnly: v.ReadOnly}
 		if volume.Excludes(use, use) {
-			return refuse(fmt.Sprintf("a canary could not run beside the allocation that it is tried against: volume %q "+
-				"is used as %s, which one at a time can", v.Name, v.AccessMode))
+			return refuse(fmt.Sprintf("a canary could not run beside what it is tried against: volume %q is used as %s, "+
+				"which one at a time can", v.Name, v.AccessMode))
 		}
 	}
 	for _, t := range g.Tasks {
 		if t.CSIPluginConfig != nil {
-			return refuse(fmt.Sprintf("a canary could not run beside the allocation that it is tried against: task %q is "+
-				"a CSI plugin, of which a node runs one at a time", t.Name))
+			return refuse(fmt.Sprintf("a canary could not run beside what it is tried against: task %q is a CSI plugin, "+
+				"of which a node runs one at a time", t.Name))
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/server/deploying"
 	"berth/internal/server/fsm"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 )
 
@@ -194,7 +195,7 @@ func end(
 	}
 	to, none := deploying.Target(&tx.Snap, d, same)
 	if to != nil {
-		none = fsm.Registrable(tx, to)
+		none = registrable(tx, to)
 	}
 	if none != "" {
 		text := why + " - not rolling back: " + none
@@ -215,6 +216,17 @@ func end(
 	}
 	version := to.Version
 	return &Decided{Eval: done.(*fsm.JobRegistered).Eval, Reverted: &version}, nil
+}
+
+// registrable says why a stored version of a job cannot be registered once more; empty: it can.
+func registrable(tx *state.Tx, j *job.Job) string {
+	if err := partitions.Admits(&tx.Snap, j); err != nil {
+		return err.Error()
+	}
+	if over := j.Excesses(); len(over) > 0 {
+		return over[0].Error()
+	}
+	return ""
 }
 
 func same(a, b *job.Job) bool {
