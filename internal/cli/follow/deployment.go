@@ -11,6 +11,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/rollout"
 )
 
 // needsPromotion is what servers say of a deployment whose canaries wait for a person.
@@ -48,6 +49,35 @@ func (f *Follower) Deployment(ctx context.Context, id, ns, wanted string) error 
 	DeploymentBlock(f.Env.Out, last, f.Verbose)
 	if wanted != "" && last.Status != wanted {
 		return f.deploymentFailed(last)
+	}
+	return nil
+}
+
+// deployment tells how the deployment of the version that is followed comes along, and has it decide while it is under
+// way: an allocation that is not well may yet be replaced by one that is. That it fails is an error.
+func (t *reporter) deployment(ctx context.Context, job Registered, r *rollout.Rollout) error {
+	d, _, err := t.f.Client.Jobs().Deployment(ctx, job.ID, job.Query())
+	switch {
+	case err != nil:
+		return kit.Doing(err, "read the deployment of", "job", job.ID)
+	case d == nil || d.JobSpecModifyIndex != job.JobModifyIndex:
+		return nil // there is none: nothing of the version has a place yet, or nothing rolls
+	}
+	if text := Progress(d); text != t.progress {
+		t.progress = text
+		t.f.line("Deployment %q: %s", t.f.id(d.ID), text)
+	}
+	switch {
+	case d.Status == api.DeploymentStatusFailed || d.Status == api.DeploymentStatusCancelled:
+		for _, trouble := range r.Troubles {
+			if trouble.Final {
+				t.f.Stderr(ctx, t.f.Env.Err, trouble)
+				break
+			}
+		}
+		return t.f.deploymentFailed(d)
+	case !DeploymentEnded(d) && r.Outcome != rollout.Unplaced:
+		r.Outcome = rollout.Going
 	}
 	return nil
 }
