@@ -111,7 +111,7 @@ func (f *Follower) Changed(
 // deploymentFailed says how a deployment ended that is not successful.
 func (f *Follower) deploymentFailed(d *api.Deployment) error {
 	return kit.Fail(fault.Conflict, fmt.Sprintf(`see "berth deployment status %s"`, f.id(d.ID)),
-		"the deployment of version %d of job %q is %s: %s", d.JobVersion, d.JobID, d.Status, d.StatusDescription)
+		"the deployment of version %d of job %q has not succeeded: %s", d.JobVersion, d.JobID, d.StatusDescription)
 }
 
 // Progress is how far a deployment has come, in one sentence.
