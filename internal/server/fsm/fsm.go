@@ -37,41 +37,56 @@ func (f *FSM) Halted() error {
 // Stopped is closed when the machine stops applying.
 func (f *FSM) Stopped() <-chan struct{} { return f.stopped }
 
-// ApplyBatch applies entries in order, each as a step of its own, and returns their results; an error is one.
+// ApplyBatch applies entries in order, each as a step of its own, and returns their results; an error is one. They
+// become visible together. None is applied from the first that it does not understand on.
 func (f *FSM) ApplyBatch(entries []raftlog.Entry) []any {
 	out := make([]any, len(entries))
+	steps := make([]state.Step, 0, len(entries))
+	at := f.store.Snapshot().Stamp().Time
+	halt := f.Halted()
 	for i, e := range entries {
-		out[i] = f.apply(e)
+		if halt != nil {
+			out[i] = halt
+			continue
+		}
+		cmd, proposed, err := Decode(e.Data)
+		if err != nil {
+			halt = fault.Note(err, "apply", fmt.Sprintf("log entry %d", e.Index))
+			out[i] = halt
+			continue
+		}
+		at = later(at, proposed)
+		steps = append(steps, f.step(e, cmd, Stamp{Index: e.Index, Time: at}, &out[i]))
+	}
+	for i, err := range f.store.Batch(steps) {
+		if err != nil {
+			out[i] = err
+		}
+	}
+	if halt != nil && f.halted.CompareAndSwap(nil, &halt) {
+		close(f.stopped)
 	}
 	return out
 }
 
-func (f *FSM) apply(e raftlog.Entry) any {
-	if err := f.Halted(); err != nil {
-		return err
-	}
-	cmd, proposed, err := Decode(e.Data)
-	if err != nil {
-		err = fault.Note(err, "apply", fmt.Sprintf("log entry %d", e.Index))
-		f.halted.Store(&err)
-		close(f.stopped)
-		return err
-	}
-	st := Stamp{Index: e.Index, Time: later(f.store.Snapshot().Stamp().Time, proposed)}
-	var result any
-	err = f.store.Write(st, func(tx *state.Tx) (err error) {
+// step is the application of one command. When it is done again it is read anew: a command may have changed itself.
+func (f *FSM) step(e raftlog.Entry, cmd Command, st Stamp, result *any) state.Step {
+	fresh := cmd
+	return state.Step{Stamp: st, Do: func(tx *state.Tx) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
 				err = f.panicked(e.Index, cmd, v)
 			}
 		}()
-		result, err = cmd.Apply(tx, st)
+		c := fresh
+		if fresh = nil; c == nil {
+			if c, _, err = Decode(e.Data); err != nil {
+				return err
+			}
+		}
+		*result, err = c.Apply(tx, st)
 		return err
-	})
-	if err != nil {
-		return err
-	}
-	return result
+	}}
 }
 
 // panicked refuses a command that panics: nothing of it is in the state, as on every other server, which applies the

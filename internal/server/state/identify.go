@@ -8,7 +8,7 @@ import (
 
 // identify fills in which provider's volume a claim or an attachment is of, in a snapshot of a program that knew claims
 // by the volume's name alone. The indexes of what it changes stay: nothing has happened to it.
-func identify(s *Snap) error {
+func identify(s *Snap) {
 	for _, c := range slices.Collect(s.Claims(nil)) {
 		if c.ExternalID != "" {
 			continue
@@ -19,9 +19,7 @@ func identify(s *Snap) error {
 		} else if k, ok := s.stagingNamed(c); ok { // forgotten by force
 			n.Plugin, n.ExternalID = k.Plugin, k.ExternalID
 		}
-		if err := s.txn.Insert(claims.name, &n); err != nil {
-			return err
-		}
+		claims.insert(s.own, &n)
 	}
 	for _, a := range slices.Collect(s.Attachments(nil)) {
 		v := s.VolumeOf(nil, a.Staging())
@@ -30,11 +28,8 @@ func identify(s *Snap) error {
 		}
 		n := *a
 		n.UID = v.UID
-		if err := s.txn.Insert(attachments.name, &n); err != nil {
-			return err
-		}
+		attachments.insert(s.own, &n)
 	}
-	return nil
 }
 
 // stagingNamed finds what the node of a claim holds under the claim's name, or is attached to it.

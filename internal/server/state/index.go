@@ -21,7 +21,7 @@ func (tx *Tx) bump(t touch) {
 	if t.deleted {
 		next.Deleted = tx.stamp.Index
 	}
-	must(tx.txn.Insert(rows.name, next))
+	rows.insert(tx.own, next)
 }
 
 // TouchAll makes every table count as changed: whoever waits for news of an object hears that the state is another.
@@ -31,10 +31,11 @@ func (tx *Tx) TouchAll() {
 			tx.touch(t.title(), true)
 		}
 	}
+	tx.own.count++
 }
 
 func (tx *Tx) setApplied() {
-	must(tx.txn.Insert(rows.name, &row{Table: appliedRow, Modify: tx.stamp.Index, Time: nanos(tx.stamp.Time)}))
+	rows.insert(tx.own, &row{Table: appliedRow, Modify: tx.stamp.Index, Time: nanos(tx.stamp.Time)})
 }
 
 func (s *Snap) applied(w *Watch) Stamp {

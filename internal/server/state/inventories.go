@@ -98,13 +98,13 @@ func (tx *Tx) PutInventoryHead(h *InventoryHead) {
 		return
 	}
 	for a := range tx.AttachmentsByNode(nil, h.Node) { // what a node cannot name stands in the way of all of these
-		tx.news = append(tx.news, newsOf(a.Staging())...)
+		tx.tell(newsOf(a.Staging()))
 	}
 	for v := range volumes.scan(&tx.Snap, nil, "") { // and of whatever is staged there by its path
 		if slices.ContainsFunc(append(slices.Clone(before), h.Unknown...), func(u volume.UnknownMount) bool {
 			return u.Stages(v.Staging())
 		}) {
-			tx.news = append(tx.news, newsOf(v.Staging())...)
+			tx.tell(newsOf(v.Staging()))
 		}
 	}
 }

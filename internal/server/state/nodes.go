@@ -63,19 +63,19 @@ func (tx *Tx) PutNode(n *node.Node) {
 	old := tx.Node(nil, n.ID)
 	nodes.put(tx, n)
 	if old == nil || old.Group() != n.Group() {
-		tx.regroup(old, -1)
-		tx.regroup(n, 1)
+		regroup(&tx.Snap, old, -1)
+		regroup(&tx.Snap, n, 1)
 	}
 }
 
 // DeleteNode forgets a node. Which agent start of it was the newest stays.
 func (tx *Tx) DeleteNode(id ids.Node) bool {
-	tx.regroup(tx.Node(nil, id), -1)
+	regroup(&tx.Snap, tx.Node(nil, id), -1)
 	return nodes.drop(tx, KeyOf(id))
 }
 
 // regroup counts a node (nil: none) in or out of its group.
-func (s *Snap) regroup(n *node.Node, by int) {
+func regroup(s *Snap, n *node.Node, by int) {
 	if n == nil {
 		return
 	}
@@ -85,8 +85,8 @@ func (s *Snap) regroup(n *node.Node, by int) {
 		next.Nodes += old.Nodes
 	}
 	if next.Nodes == 0 {
-		must(s.txn.Delete(nodeGroups.name, old))
+		nodeGroups.remove(s.own, old)
 		return
 	}
-	must(s.txn.Insert(nodeGroups.name, next))
+	nodeGroups.insert(s.own, next)
 }

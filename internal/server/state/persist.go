@@ -2,11 +2,11 @@ package state
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 
+	"berth/internal/server/state/records"
 	"berth/internal/wire"
 )
 
@@ -22,21 +22,10 @@ var tables = []tableDef{
 // snapshotFormat is the number of the stream's form.
 const snapshotFormat = 1
 
-// maxRecord bounds one record of a snapshot, in bytes.
-const maxRecord = 64 << 20
-
-// record is one object of a snapshot. The first record has the format, the last the count of those between.
-type record struct {
-	Format uint64 `cbor:"f,omitempty"`
-	Table  string `cbor:"t,omitempty"`
-	Object []byte `cbor:"o,omitempty"`
-	Count  uint64 `cbor:"n,omitempty"`
-}
-
 // Persist writes the snapshot as a stream of records, each with its length before it: equal states give equal bytes.
 func (s *Snap) Persist(w io.Writer) error {
 	b := bufio.NewWriterSize(w, 1<<16)
-	if err := writeRecord(b, record{Format: snapshotFormat}); err != nil {
+	if err := records.Write(b, records.Record{Format: snapshotFormat}); err != nil {
 		return err
 	}
 	count := uint64(0)
@@ -46,47 +35,16 @@ func (s *Snap) Persist(w io.Writer) error {
 			if err != nil {
 				return fmt.Errorf("encode an object of table %s: %w", t.title(), err)
 			}
-			if err := writeRecord(b, record{Table: t.title(), Object: data}); err != nil {
+			if err := records.Write(b, records.Record{Table: t.title(), Object: data}); err != nil {
 				return err
 			}
 			count++
 		}
 	}
-	if err := writeRecord(b, record{Count: count + 1}); err != nil {
+	if err := records.Write(b, records.Record{Count: count + 1}); err != nil {
 		return err
 	}
 	return b.Flush()
-}
-
-func writeRecord(w io.Writer, r record) error {
-	data, err := wire.Encode(r)
-	if err != nil {
-		return err
-	}
-	var size [4]byte
-	binary.BigEndian.PutUint32(size[:], uint32(len(data)))
-	if _, err := w.Write(size[:]); err != nil {
-		return err
-	}
-	_, err = w.Write(data)
-	return err
-}
-
-func readRecord(r io.Reader) (record, error) {
-	var size [4]byte
-	var out record
-	if _, err := io.ReadFull(r, size[:]); err != nil {
-		return out, err
-	}
-	n := binary.BigEndian.Uint32(size[:])
-	if n > maxRecord {
-		return out, fmt.Errorf("a record of %d bytes; the bound is %d", n, maxRecord)
-	}
-	data := make([]byte, n)
-	if _, err := io.ReadFull(r, data); err != nil {
-		return out, err
-	}
-	return out, wire.DecodeStrict(data, &out)
 }
 
 // Restore replaces the whole state by a snapshot's. On an error the present state stays.
@@ -103,7 +61,7 @@ func (s *Store) Restore(r io.Reader) error {
 }
 
 func load(gen *generation, r io.Reader) error {
-	head, err := readRecord(r)
+	head, err := records.Read(r)
 	if err != nil {
 		return err
 	}
@@ -117,7 +75,7 @@ func load(gen *generation, r io.Reader) error {
 	txn := gen.db.Txn(true)
 	defer txn.Abort() // after Commit it does nothing
 	for count := uint64(0); ; count++ {
-		rec, err := readRecord(r)
+		rec, err := records.Read(r)
 		switch {
 		case errors.Is(err, io.EOF):
 			return fmt.Errorf("it is cut off after %d objects", count)
@@ -127,14 +85,13 @@ func load(gen *generation, r io.Reader) error {
 			if rec.Count != count+1 {
 				return fmt.Errorf("it holds %d objects and promises %d", count, rec.Count-1)
 			}
-			s := &Snap{txn: txn, gen: gen}
-			if err := identify(s); err != nil {
-				return err
-			}
-			for n := range s.Nodes(nil, "") {
-				s.regroup(n, 1)
-			}
 			txn.Commit()
+			tx := begin(gen)
+			identify(&tx.Snap)
+			for n := range tx.Nodes(nil, "") {
+				regroup(&tx.Snap, n, 1)
+			}
+			tx.own.txn.Commit()
 			return nil
 		}
 		t := byName[rec.Table]

@@ -15,6 +15,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
+	"berth/internal/server/state/records"
 )
 
 func write(t *testing.T, s *Store, index uint64, fn func(*Tx)) {
@@ -219,8 +220,9 @@ func TestABrokenSnapshotIsRefusedWhole(t *testing.T) {
 		}
 	}
 	var strange bytes.Buffer
-	for _, r := range []record{{Format: snapshotFormat}, {Table: "tomorrow", Object: []byte{0xa0}}, {Count: 2}} {
-		if err := writeRecord(&strange, r); err != nil {
+	stream := []records.Record{{Format: snapshotFormat}, {Table: "tomorrow", Object: []byte{0xa0}}, {Count: 2}}
+	for _, r := range stream {
+		if err := records.Write(&strange, r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,9 +6,11 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/go-memdb"
+
+	"berth/internal/server/state/newsfeed"
 )
 
-// Store is the replicated state. Readers take snapshots; the FSM writes, one command at a time.
+// Store is the replicated state. Readers take snapshots; the FSM writes, one batch of commands at a time.
 type Store struct {
 	writing sync.Mutex
 	now     atomic.Pointer[generation]
@@ -18,7 +20,7 @@ type Store struct {
 type generation struct {
 	db        *memdb.MemDB
 	abandoned chan struct{}
-	news      newsfeed
+	news      newsfeed.Feed[News]
 }
 
 // New returns an empty store.
@@ -43,6 +45,7 @@ func newGeneration() *generation {
 type Snap struct {
 	txn *memdb.Txn
 	gen *generation
+	own *writes // of the transaction that reads; nil: it reads what is committed alone
 }
 
 // Snapshot returns the state as of the last command.
@@ -76,63 +79,3 @@ func (s *Snap) Index() uint64 { return s.applied(nil).Index }
 
 // Stamp is that of the last command in the snapshot.
 func (s *Snap) Stamp() Stamp { return s.applied(nil) }
-
-// Stamp is the command's.
-func (tx *Tx) Stamp() Stamp { return tx.stamp }
-
-func (tx *Tx) touch(table string, deleted bool) {
-	for i := range tx.touched {
-		if tx.touched[i].table == table {
-			tx.touched[i].deleted = tx.touched[i].deleted || deleted
-			return
-		}
-	}
-	tx.touched = append(tx.touched, touch{table, deleted})
-}
-
-// Write runs fn as one step at stamp. If fn fails nothing of it remains but the stamp: the state has seen the index.
-func (s *Store) Write(stamp Stamp, fn func(tx *Tx) error) error {
-	s.writing.Lock()
-	defer s.writing.Unlock()
-	gen := s.now.Load()
-	if fn != nil {
-		tx := &Tx{Snap: Snap{txn: gen.db.Txn(true), gen: gen}, stamp: stamp}
-		err := runAborting(tx, fn)
-		if err == nil {
-			tx.finish()
-			return nil
-		}
-		defer s.mark(gen, stamp)
-		return err
-	}
-	s.mark(gen, stamp)
-	return nil
-}
-
-// runAborting gives the transaction back when fn fails or panics.
-func runAborting(tx *Tx, fn func(tx *Tx) error) error {
-	done := false
-	defer func() {
-		if !done {
-			tx.txn.Abort()
-		}
-	}()
-	err := fn(tx)
-	done = err == nil
-	return err
-}
-
-func (tx *Tx) finish() {
-	for _, t := range tx.touched {
-		tx.bump(t)
-	}
-	tx.setApplied()
-	tx.gen.news.add(tx.stamp.Index, tx.news)
-	tx.txn.Commit()
-	verifyFrozen(tx)
-}
-
-func (s *Store) mark(gen *generation, stamp Stamp) {
-	tx := &Tx{Snap: Snap{txn: gen.db.Txn(true), gen: gen}, stamp: stamp}
-	tx.finish()
-}

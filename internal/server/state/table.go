@@ -76,6 +76,12 @@ func (t *table[T]) schema() *memdb.TableSchema {
 }
 
 func (t *table[T]) get(s *Snap, w *Watch, key Key) *T {
+	if s.own != nil {
+		if raw, written := s.own.objects[t.name][key]; written {
+			o, _ := raw.(*T)
+			return o
+		}
+	}
 	ch, raw, err := s.txn.FirstWatch(t.name, primary, key)
 	must(err)
 	s.watch(w, ch)
@@ -90,7 +96,7 @@ func (t *table[T]) scan(s *Snap, w *Watch, prefix Key) iter.Seq[*T] {
 
 // scanFrom yields those of scan whose key is not below from, without passing by the others. The watch sees all of scan.
 func (t *table[T]) scanFrom(s *Snap, w *Watch, prefix, from Key) iter.Seq[*T] {
-	all, err := s.txn.Get(t.name, primary+"_prefix", prefix)
+	all, err := s.engine(t.name).Get(t.name, primary+"_prefix", prefix)
 	must(err)
 	s.watch(w, all.WatchCh())
 	return func(yield func(*T) bool) {
@@ -110,7 +116,7 @@ func (t *table[T]) find(s *Snap, w *Watch, index string, key Key) iter.Seq[*T] {
 // since yields the objects whose key in an ordered index is not below from.
 func (t *table[T]) since(s *Snap, index string, from Key) iter.Seq[*T] {
 	return func(yield func(*T) bool) {
-		it, err := s.txn.LowerBound(t.name, index, from)
+		it, err := s.engine(t.name).LowerBound(t.name, index, from)
 		must(err)
 		for raw := it.Next(); raw != nil; raw = it.Next() {
 			if !yield(raw.(*T)) {
@@ -121,13 +127,13 @@ func (t *table[T]) since(s *Snap, index string, from Key) iter.Seq[*T] {
 }
 
 func (t *table[T]) iterate(s *Snap, w *Watch, index string, prefix Key) iter.Seq[*T] {
-	it, err := s.txn.Get(t.name, index, prefix)
+	it, err := s.engine(t.name).Get(t.name, index, prefix)
 	must(err)
 	s.watch(w, it.WatchCh())
 	used := false
 	return func(yield func(*T) bool) {
 		if used { // an iterator of the engine runs once; a second range starts anew
-			it, err = s.txn.Get(t.name, index, prefix)
+			it, err = s.engine(t.name).Get(t.name, index, prefix)
 			must(err)
 		}
 		used = true
@@ -145,7 +151,7 @@ func (t *table[T]) put(tx *Tx, o *T) {
 	if t.stamp != nil {
 		t.stamp(o, old, tx.stamp.Index)
 	}
-	must(tx.txn.Insert(t.name, o))
+	t.insert(tx.own, o)
 	tx.touch(t.name, false)
 	t.tell(tx, old)
 	t.tell(tx, o)
@@ -158,15 +164,26 @@ func (t *table[T]) drop(tx *Tx, key Key) bool {
 	if old == nil {
 		return false
 	}
-	must(tx.txn.Delete(t.name, old))
+	t.remove(tx.own, old)
 	tx.touch(t.name, true)
 	t.tell(tx, old)
 	return true
 }
 
+// insert files an object and notes nothing else.
+func (t *table[T]) insert(w *writes, o *T) {
+	w.note(t.name, t.key(o), o)
+	must(w.txn.Insert(t.name, o))
+}
+
+func (t *table[T]) remove(w *writes, o *T) {
+	w.note(t.name, t.key(o), nil)
+	must(w.txn.Delete(t.name, o))
+}
+
 func (t *table[T]) tell(tx *Tx, o *T) {
 	if t.news != nil && o != nil {
-		tx.news = append(tx.news, t.news(o)...)
+		tx.tell(t.news(o))
 	}
 }
 

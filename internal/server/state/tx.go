@@ -1,6 +1,12 @@
 package state
 
-import "time"
+import (
+	"time"
+
+	"github.com/hashicorp/go-memdb"
+
+	"berth/internal/server/state/newsfeed"
+)
 
 // Stamp is when a command is applied: the Raft index and the state's own time, which never runs backwards.
 type Stamp struct {
@@ -8,16 +14,135 @@ type Stamp struct {
 	Time  time.Time
 }
 
-// Tx is a command's view of the state: it reads what it wrote.
+// Tx is a command's view of the state: it reads what it wrote, and what the commands before it wrote that become
+// visible together with it.
 type Tx struct {
 	Snap
 	stamp   Stamp
 	touched []touch
-	news    []News
+	news    newsfeed.News[News]
 	frozen  frozen
 }
 
+// touch notes that a table changed, and whether something left it.
 type touch struct {
 	table   string
 	deleted bool
+}
+
+// writes is what a transaction wrote and nobody else sees yet. The engine copies an index of a transaction that writes
+// for every read of it, and from then on once more each of its nodes that is written. So reads of single objects find
+// here what was written, and all others go to the state before, where their table was not touched.
+type writes struct {
+	txn     *memdb.Txn             // the engine's
+	objects map[string]map[Key]any // by table; nil: dropped
+	count   int                    // grows with each
+}
+
+func (w *writes) note(table string, key Key, o any) {
+	w.count++
+	byKey := w.objects[table]
+	if byKey == nil {
+		byKey = map[Key]any{}
+		w.objects[table] = byKey
+	}
+	byKey[key] = o
+}
+
+// begin starts a transaction. There is one at a time.
+func begin(gen *generation) *Tx {
+	own := &writes{txn: gen.db.Txn(true), objects: map[string]map[Key]any{}}
+	return &Tx{Snap: Snap{txn: gen.db.Txn(false), gen: gen, own: own}}
+}
+
+// engine is the transaction that knows a table as it is for this reader.
+func (s *Snap) engine(table string) *memdb.Txn {
+	if s.own != nil && s.own.objects[table] != nil {
+		return s.own.txn
+	}
+	return s.txn
+}
+
+// Stamp is the command's.
+func (tx *Tx) Stamp() Stamp { return tx.stamp }
+
+func (tx *Tx) touch(table string, deleted bool) {
+	for i := range tx.touched {
+		if tx.touched[i].table == table {
+			tx.touched[i].deleted = tx.touched[i].deleted || deleted
+			return
+		}
+	}
+	tx.touched = append(tx.touched, touch{table, deleted})
+}
+
+// Step is one command that Batch runs.
+type Step struct {
+	Stamp Stamp
+	// Do makes the change. When it failed after it had written, the steps before it are done again without it: it must
+	// do the same each time.
+	Do func(tx *Tx) error
+}
+
+// Write runs fn as one step at stamp. If fn fails nothing of it remains but the stamp: the state has seen the index.
+func (s *Store) Write(stamp Stamp, fn func(tx *Tx) error) error {
+	return s.Batch([]Step{{stamp, fn}})[0]
+}
+
+// Batch runs steps in order, each as Write does, and commits them together, where none fails after it had written: that
+// one ends what is committed together. It returns what each of them returned.
+func (s *Store) Batch(steps []Step) []error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	gen := s.now.Load()
+	errs := make([]error, len(steps))
+	for done := 0; done < len(steps); {
+		done += gen.commit(steps[done:], errs[done:])
+	}
+	return errs
+}
+
+// commit runs steps and commits them: all, or those up to one that failed after it had written.
+func (gen *generation) commit(steps []Step, errs []error) (done int) {
+	tx := begin(gen)
+	defer func() { tx.own.txn.Abort() }() // after a commit it does nothing
+	for wrote := false; done < len(steps) && !wrote; done++ {
+		if wrote, errs[done] = tx.run(steps[done]); wrote {
+			tx.own.txn.Abort()
+			tx = begin(gen)
+			tx.again(steps[:done+1], errs)
+		}
+	}
+	tx.gen.news.Add(tx.news)
+	tx.own.txn.Commit()
+	verifyFrozen(tx)
+	return done
+}
+
+// again does steps without those that failed.
+func (tx *Tx) again(steps []Step, errs []error) {
+	for i, step := range steps {
+		if errs[i] != nil {
+			tx.stamp = step.Stamp
+			tx.setApplied()
+			continue
+		}
+		_, err := tx.run(step)
+		must(err)
+	}
+}
+
+// run does one step, and tells whether it failed after it had written. The next one finds the indexes as if this one
+// had been committed.
+func (tx *Tx) run(step Step) (wrote bool, err error) {
+	tx.stamp, tx.touched = step.Stamp, tx.touched[:0]
+	count := tx.own.count
+	if err = step.Do(tx); err != nil && tx.own.count != count {
+		return true, err
+	}
+	for _, t := range tx.touched {
+		tx.bump(t)
+	}
+	tx.setApplied()
+	return false, err
 }
