@@ -121,7 +121,9 @@ func (j Jobs) Deployment(ctx context.Context, id string, o *QueryOptions) (*Depl
 }
 
 // Deployments returns the deployments of a job, newest first; all includes those of earlier jobs of the same id.
-func (j Jobs) Deployments(ctx context.Context, id string, all bool, o *QueryOptions) ([]*Deployment, *QueryMeta, error) {
+func (j Jobs) Deployments(
+	ctx context.Context, id string, all bool, o *QueryOptions,
+) ([]*Deployment, *QueryMeta, error) {
 	return j.c.deployments(ctx, newCall(http.MethodGet, "job", id, "deployments").setBool("all", all).read(o))
 }
 

@@ -1,25 +1,11 @@
 package api
 
 import (
-	"fmt"
-	"log/slog"
 	"time"
 )
 
 // Secrets are values for a storage provider. They travel in JSON, but no formatter or log shows them.
 type Secrets map[string]string
-
-// String hides the values.
-func (s Secrets) String() string { return fmt.Sprintf("*** (%d values)", len(s)) }
-
-// GoString hides the values.
-func (s Secrets) GoString() string { return s.String() }
-
-// Format hides the values from every verb.
-func (s Secrets) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
-
-// LogValue hides the values from logs.
-func (s Secrets) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
 // CSIVolume is a volume of a CSI plugin: what was asked of it, and in replies what is known of it.
 type CSIVolume struct {

@@ -38,7 +38,8 @@ func (f *fake) deployed() []*api.Deployment {
 		ModifyIndex:       44,
 	}
 	if f.reads["deployment/promote/"+deployA] > 0 && f.reads["deployment/"+deployA] > 1 {
-		tried.Promoted, tried.PlacedAllocs, tried.HealthyAllocs = true, 2, 2
+		tried.Promoted = true
+		tried.PlacedAllocs, tried.HealthyAllocs = 2, 2
 		a.Status, a.StatusDescription = "successful", "Deployment completed successfully"
 	}
 	b := &api.Deployment{

@@ -28,26 +28,3 @@ var (
 		return out.Index, &api.JobStabilityResponse{JobModifyIndex: out.Index}
 	})
 )
-
-// changes reads a change of what the path names from a body, in the namespace of the request.
-func changes[Body, Req any](form func(*Body, ids.Namespace, string) (*Req, error)) func(*request) (*Req, error) {
-	return func(r *request) (*Req, error) {
-		var in Body
-		if err := r.readOptional(&in); err != nil {
-			return nil, err
-		}
-		return form(&in, r.ns, r.PathValue("id"))
-	}
-}
-
-func deploymentDone(out *wire.DeploymentReply) (uint64, any) {
-	return out.Index, deployments.Written(out)
-}
-
-func deploymentsOf(latest bool) func(*request) (*wire.JobDeploymentsRequest, error) {
-	return func(r *request) (*wire.JobDeploymentsRequest, error) {
-		q, err := r.query()
-		id := ids.Job(r.PathValue("id"))
-		return &wire.JobDeploymentsRequest{Query: q, Job: id, All: r.flag("all"), Latest: latest}, err
-	}
-}

@@ -119,7 +119,8 @@ func Progress(d *api.Deployment) string {
 	var groups []string
 	for _, name := range groupsOf(d) {
 		g := d.TaskGroups[name]
-		text := fmt.Sprintf("group %q: %d placed, %d healthy, of %d", name, g.PlacedAllocs, g.HealthyAllocs, g.DesiredTotal)
+		text := fmt.Sprintf("group %q: %d placed, %d healthy, of %d", name, g.PlacedAllocs, g.HealthyAllocs,
+			g.DesiredTotal)
 		if g.UnhealthyAllocs > 0 {
 			text += fmt.Sprintf(", %d unhealthy", g.UnhealthyAllocs)
 		}
