@@ -1,14 +1,13 @@
 package httpapi
 
 import (
-	"berth/api"
 	"berth/internal/base/ids"
 	"berth/internal/derive/progress"
 	"berth/internal/httpapi/convert/deployments"
 	"berth/internal/wire"
 )
 
-// What is read and written of deployments, and of versions of jobs.
+// What is read and written of deployments.
 var (
 	deploymentList = read(wire.DeploymentList, listBy(), listed(func(v *progress.View) string {
 		return wire.KeyOfDeployment(v.Deployment)
@@ -23,8 +22,4 @@ var (
 
 	jobDeployment  = read(wire.DeploymentOfJob, deploymentsOf(true), as(deployments.Latest))
 	jobDeployments = read(wire.DeploymentOfJob, deploymentsOf(false), as(deployments.All))
-	jobRevert      = write(wire.JobRevert, changes(deployments.ToRevert), registered)
-	jobStable      = write(wire.JobStable, changes(deployments.ToStable), func(out *wire.Written) (uint64, any) {
-		return out.Index, &api.JobStabilityResponse{JobModifyIndex: out.Index}
-	})
 )
