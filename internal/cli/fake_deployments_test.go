@@ -37,7 +37,7 @@ func (f *fake) deployed() []*api.Deployment {
 		CreateIndex:       40,
 		ModifyIndex:       44,
 	}
-	if f.reads["deployment/promote/"+deployA] > 0 && f.reads["deployment/"+deployA] > 1 {
+	if f.reads["deployment/"+deployA] > 1 { // a person has promoted it meanwhile
 		tried.Promoted = true
 		tried.PlacedAllocs, tried.HealthyAllocs = 2, 2
 		a.Status, a.StatusDescription = "successful", "Deployment completed successfully"
