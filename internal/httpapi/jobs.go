@@ -143,19 +143,6 @@ var jobStart = write(wire.JobStart, func(r *request) (*wire.JobStartRequest, err
 	return &wire.JobStartRequest{Namespace: r.ns, Job: ids.Job(r.PathValue("id"))}, nil
 }, registered)
 
-var jobEvaluate = write(wire.JobEvaluate, func(r *request) (*wire.JobEvaluateRequest, error) {
-	var body api.JobEvaluateRequest
-	if err := r.readOptional(&body); err != nil {
-		return nil, err
-	}
-	id := r.PathValue("id")
-	if body.JobID != "" && body.JobID != id {
-		return nil, badRequest(`JobID "` + body.JobID + `" does not match the path's "` + id + `"`)
-	}
-	force := body.EvalOptions.ForceReschedule
-	return &wire.JobEvaluateRequest{Namespace: r.ns, Job: ids.Job(id), ForceReschedule: force}, nil
-}, registered)
-
 var jobAllocs = read(wire.JobAllocs, func(r *request) (*wire.JobAllocsRequest, error) {
 	q, err := r.query()
 	return &wire.JobAllocsRequest{Query: q, Job: ids.Job(r.PathValue("id")), All: r.flag("all")}, err

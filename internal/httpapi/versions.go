@@ -6,18 +6,9 @@ import (
 	"berth/api"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/convert"
-	"berth/internal/httpapi/convert/deployments"
 	"berth/internal/httpapi/jobdiff"
 	"berth/internal/model/job"
 	"berth/internal/wire"
-)
-
-// What is read and written of versions of jobs.
-var (
-	jobRevert = write(wire.JobRevert, changes(deployments.ToRevert), registered)
-	jobStable = write(wire.JobStable, changes(deployments.ToStable), func(out *wire.Written) (uint64, any) {
-		return out.Index, &api.JobStabilityResponse{JobModifyIndex: out.Index}
-	})
 )
 
 var jobVersions = read(wire.JobVersions, byName, func(r *request, out *wire.JobVersionsReply) (any, error) {

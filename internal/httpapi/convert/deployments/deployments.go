@@ -1,5 +1,5 @@
-// Package deployments owns the public shapes of deployments and of what is done with versions of jobs. Only httpapi
-// imports it.
+// Package deployments owns the public shapes of deployments and of what is asked of jobs and their versions. Only
+// httpapi imports it.
 package deployments
 
 import (
@@ -54,6 +54,9 @@ func Deployment(v *progress.View) *api.Deployment {
 	}
 	return out
 }
+
+// Key is a deployment's place in pages.
+func Key(v *progress.View) string { return wire.KeyOfDeployment(v.Deployment) }
 
 // Latest is the newest of the deployments that were read, or null.
 func Latest(out *wire.List[*progress.View]) *api.Deployment {
@@ -144,6 +147,20 @@ func ToStable(in *api.JobStabilityRequest, ns ids.Namespace, id string) (*wire.J
 		Job:       ids.Job(id),
 		Version:   in.JobVersion,
 		Stable:    in.JobStable,
+	}, same("JobID", in.JobID, id)
+}
+
+// Stabilized answers it.
+func Stabilized(out *wire.Written) (uint64, any) {
+	return out.Index, &api.JobStabilityResponse{JobModifyIndex: out.Index}
+}
+
+// ToEvaluate reads how a job is to be looked at again.
+func ToEvaluate(in *api.JobEvaluateRequest, ns ids.Namespace, id string) (*wire.JobEvaluateRequest, error) {
+	return &wire.JobEvaluateRequest{
+		Namespace:       ns,
+		Job:             ids.Job(id),
+		ForceReschedule: in.EvalOptions.ForceReschedule,
 	}, same("JobID", in.JobID, id)
 }
 
