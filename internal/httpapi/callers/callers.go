@@ -72,7 +72,7 @@ func powerless(who *wire.PersonAllowedReply) error {
 			"give one with -token, BERTH_TOKEN or NOMAD_TOKEN")
 	}
 	return fault.WithHint(fault.New(fault.Denied, "", "Permission denied", who.Name+" may change nothing"),
-		"a policy of the token, or of the job (berth acl policy apply -job), says what it may")
+		"a policy of the token, or of the job (berth acl policy apply -job JOB NAME FILE), says what it may")
 }
 
 // Own tells a request about the servers that the agent's node asks, by the agent's socket. That is root's and the
