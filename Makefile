@@ -7,6 +7,8 @@ SHELL := /bin/bash
 
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w'
+# What is compiled without the race detector is compiled in one way, so that each step finds what those before it built.
+PLAIN := CGO_ENABLED=0 GOFLAGS=-trimpath
 HELPER := internal/helperbin/bin/berth-helper
 # Those that have a target of their own are left out, and the model of lineage, whose stories the race detector would
 # stretch to many minutes: it is played without, as all pairs of mistakes are, of which it sees a few.
@@ -14,7 +16,7 @@ PACKAGES = $$(go list ./... | grep -v -e /e2e -e /tools/arch -e /testkit/lineage
 # Runs go test and says how far it is, what took longest, and last of all what failed.
 TESTRUN := bin/testrun
 BRIEFLY := | { grep -v 'no test files' || true; }
-LINT := go tool -modfile=tools/lint/go.mod
+LINT := $(PLAIN) go tool -modfile=tools/lint/go.mod
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,19 +50,20 @@ FORCE:
 
 # What needs no test to run, first the quick ones.
 lint: helper
-	@go vet ./...
-	@go test ./tools/arch
+	@$(PLAIN) go vet ./...
+	@$(PLAIN) go test ./tools/arch
 	@$(LINT) golangci-lint run --allow-parallel-runners ./...
-	@$(LINT) deadcode -json ./cmd/... ./tools/... | go run ./tools/unused
+	@$(LINT) deadcode -json ./cmd/... ./tools/... | $(PLAIN) go run ./tools/unused
 
-# The race run holds every test of check, so that nothing runs twice.
+# The race run holds every test of check, so that nothing runs twice. The longest packages wait more than they work: three
+# at a time keep two cores busy.
 test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architecture, all tests with the race detector, ten mutants, end to end, compatibility, chaos
 	@scripts/install-debian.sh
 	@$(MAKE) --no-print-directory build lint
-	@$(TESTRUN) -race -timeout 15m $(PACKAGES)
-	@$(TESTRUN) -count=1 -timeout 15m ./internal/testkit/lineage
-	@$(TESTRUN) -count=1 -timeout 10m -run 'TestTwoMistakes|TestTwoWrong' ./internal/httpapi ./internal/agent
-	@go run ./tools/mutants -seed 1 -n 10
+	@$(TESTRUN) -race -p 3 -timeout 15m $(PACKAGES)
+	@$(PLAIN) $(TESTRUN) -count=1 -timeout 15m ./internal/testkit/lineage
+	@$(PLAIN) $(TESTRUN) -count=1 -timeout 10m -run 'TestTwoMistakes|TestTwoWrong' ./internal/httpapi ./internal/agent
+	@$(PLAIN) go run ./tools/mutants -seed 1 -n 10
 	@$(MAKE) --no-print-directory e2e
 	@$(MAKE) --no-print-directory chaos SEED=7 ROUNDS=1000 SETTLE=2m FLAGS='-for 150s -busy 4m'
 	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, mutants, end to end, compatibility, chaos"
@@ -71,10 +74,10 @@ mutants: helper ## Break the program on purpose, an edit at a time: each must be
 
 # The tests wait more than they work, and each has a machine of its own: two halves of them run beside each other.
 e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
-	@$(TESTRUN) -count=1 -timeout 20m -run '^TestA' ./e2e/... & first=$$!; second=0; \
-	$(TESTRUN) -count=1 -timeout 20m -skip '^TestA' ./e2e/... || second=$$?; \
+	@$(PLAIN) $(TESTRUN) -count=1 -timeout 20m -run '^TestA' ./e2e/... & first=$$!; second=0; \
+	$(PLAIN) $(TESTRUN) -count=1 -timeout 20m -skip '^TestA' ./e2e/... || second=$$?; \
 	wait $$first && exit $$second
-	@cd compat && ../$(TESTRUN) -count=1 -timeout 10m ./...
+	@cd compat && $(PLAIN) ../$(TESTRUN) -count=1 -timeout 10m ./...
 
 cluster: build $(TESTRUN) ## Several machines in network namespaces: cables are cut, leaders die and freeze, machines are lost, and the oracle watches
 	@$(TESTRUN) -count=1 -timeout 15m -run TestCluster ./e2e -cluster

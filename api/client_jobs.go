@@ -120,11 +120,11 @@ func (j Jobs) Deployment(ctx context.Context, id string, o *QueryOptions) (*Depl
 	return out, meta, err
 }
 
-// Deployments returns the deployments of a job.
-func (j Jobs) Deployments(ctx context.Context, id string, o *QueryOptions) ([]*Deployment, *QueryMeta, error) {
-	var out []*Deployment
-	meta, err := j.c.do(ctx, newCall(http.MethodGet, "job", id, "deployments").read(o), &out)
-	return out, meta, err
+// Deployments returns the deployments of a job, newest first; all includes those of earlier jobs of the same id.
+func (j Jobs) Deployments(
+	ctx context.Context, id string, all bool, o *QueryOptions,
+) ([]*Deployment, *QueryMeta, error) {
+	return j.c.deployments(ctx, newCall(http.MethodGet, "job", id, "deployments").setBool("all", all).read(o))
 }
 
 // Summary counts the allocations of a job.

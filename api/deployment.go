@@ -36,3 +36,62 @@ type DeploymentState struct {
 	HealthyAllocs     int
 	UnhealthyAllocs   int
 }
+
+// The statuses of a deployment.
+const (
+	DeploymentStatusRunning    = "running"
+	DeploymentStatusPaused     = "paused"
+	DeploymentStatusSuccessful = "successful"
+	DeploymentStatusFailed     = "failed"
+	DeploymentStatusCancelled  = "cancelled" // spelled otherwise than that of evaluations
+)
+
+// DeploymentPromoteRequest has canaries take the place of what they are tried against.
+type DeploymentPromoteRequest struct {
+	DeploymentID string
+	All          bool     // all groups that have canaries
+	Groups       []string // or these
+	PromotedAt   int64    // not read
+}
+
+// DeploymentFailRequest ends a deployment.
+type DeploymentFailRequest struct{ DeploymentID string }
+
+// DeploymentPauseRequest holds a deployment, or lets it go on.
+type DeploymentPauseRequest struct {
+	DeploymentID string
+	Pause        bool
+}
+
+// DeploymentAllocHealthRequest says by hand which allocations are healthy.
+type DeploymentAllocHealthRequest struct {
+	DeploymentID           string
+	HealthyAllocationIDs   []string
+	UnhealthyAllocationIDs []string
+}
+
+// DeploymentUpdateResponse answers what changes a deployment.
+type DeploymentUpdateResponse struct {
+	EvalID                string // empty: nothing to follow
+	EvalCreateIndex       uint64
+	DeploymentModifyIndex uint64
+	RevertedJobVersion    *uint64 // the version that was gone back to
+	Index                 uint64
+}
+
+// JobRevertRequest registers a version of a job again as its newest one.
+type JobRevertRequest struct {
+	JobID               string
+	JobVersion          uint64
+	EnforcePriorVersion *uint64 // only if this is the present version
+}
+
+// JobStabilityRequest says by hand whether a version of a job is one to go back to.
+type JobStabilityRequest struct {
+	JobID      string
+	JobVersion uint64
+	JobStable  bool
+}
+
+// JobStabilityResponse answers it.
+type JobStabilityResponse struct{ JobModifyIndex uint64 }

@@ -14,19 +14,22 @@ const (
 
 // JoinTokenRequest asks for a join token (Berth's own, like all that follows).
 type JoinTokenRequest struct {
-	Role string        // JoinAsNode or JoinAsServer
-	Uses int           // how many may join with it: 1 to 1,000
-	TTL  time.Duration // how long it is good: 30 days at most
+	Role string // JoinAsNode or JoinAsServer
+	// NodePool is the one pool in which nodes that join with it may be; empty: they name their pool themselves.
+	NodePool string        `json:",omitempty"`
+	Uses     int           // how many may join with it: 1 to 1,000
+	TTL      time.Duration // how long it is good: 30 days at most
 }
 
 // JoinToken lets nodes into the cluster.
 type JoinToken struct {
-	ID      string
-	Role    string
-	Uses    int // left
-	Expires time.Time
-	Created time.Time
-	By      string
+	ID       string
+	Role     string
+	NodePool string `json:",omitempty"`
+	Uses     int    // left
+	Expires  time.Time
+	Created  time.Time
+	By       string
 	// Token is what is shown to join. It is in the answer to the request that made it, and nowhere else.
 	Token string `json:",omitempty"`
 }

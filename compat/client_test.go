@@ -369,7 +369,8 @@ func jobReads(a *agent, alloc *api.Allocation) {
 	a.ok(err)
 	latest, _, err := a.Jobs().LatestDeployment("web", nil)
 	a.ok(err)
-	if len(allocs) != 1 || len(evals) < 2 || len(deployments) != 0 || latest != nil {
+	if len(allocs) != 1 || len(evals) < 2 || len(deployments) == 0 || latest == nil ||
+		latest.ID != deployments[0].ID || latest.TaskGroups[alloc.TaskGroup] == nil || latest.JobID != "web" {
 		a.t.Errorf("%d allocations, %d evaluations, %d deployments, %+v", len(allocs), len(evals), len(deployments),
 			latest)
 	}
@@ -384,12 +385,19 @@ func jobReads(a *agent, alloc *api.Allocation) {
 	a.ok(err)
 	_, _, err = a.Jobs().EvaluateWithOpts("web", api.EvalOptions{ForceReschedule: true}, nil)
 	a.ok(err)
-	none, _, err := a.Deployments().List(nil)
+	listed, _, err := a.Deployments().List(nil)
 	a.ok(err)
+	one, _, err := a.Deployments().Info(latest.ID, nil)
+	a.ok(err)
+	_, _, err = a.Deployments().Allocations(latest.ID, nil)
+	a.ok(err)
+	if one.ID != latest.ID || one.JobID != "web" || one.CreateIndex == 0 {
+		a.t.Errorf("the deployment is %+v", one)
+	}
 	found, _, err := a.Search().PrefixSearch("web", contexts.All, nil)
 	a.ok(err)
-	if forced == "" || len(none) != 0 || !slices.Contains(found.Matches[contexts.Jobs], "web") {
-		a.t.Errorf("forced %q, deployments %v, found %v", forced, none, found.Matches)
+	if forced == "" || len(listed) == 0 || !slices.Contains(found.Matches[contexts.Jobs], "web") {
+		a.t.Errorf("forced %q, deployments %v, found %v", forced, listed, found.Matches)
 	}
 }
 

@@ -170,10 +170,10 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 			`f.hcl:3:3: periodic is not built yet: `},
 		{"sysbatch", "job \"j\" {\n  type = \"sysbatch\"\n}",
 			`f.hcl:2:3: type = "sysbatch" is not built yet: use batch`},
-		{"canary", inGroup("  update {\n    canary = 1\n  }"),
-			`f.hcl:4:5: group "g": update canary is not built yet: `},
-		{"job canary", "job \"j\" {\n  update {\n    canary = 1\n  }\n}",
-			`f.hcl:3:5: update canary is not built yet: `},
+		{"stagger", inGroup("  update {\n    stagger = \"1m\"\n  }"),
+			`f.hcl:4:5: group "g": update stagger is not built yet: `},
+		{"job stagger", "job \"j\" {\n  update {\n    stagger = \"1m\"\n  }\n}",
+			`f.hcl:3:5: update stagger is not built yet: `},
 		{"cni", inGroup("  network {\n    mode = \"cni/mesh\"\n  }"),
 			`f.hcl:4:5: group "g": network mode is not built yet: `},
 		{"static port's collisions",
@@ -215,6 +215,8 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 			"host_network = \"default\"\n    }\n  }"),
 		inGroup("  update {\n    canary = 0\n    auto_revert = false\n    progress_deadline = \"10m\"\n    " +
 			"healthy_deadline = \"5m\"\n    stagger = \"30s\"\n    health_check = \"checks\"\n  }"),
+		inGroup("  update {\n    canary = 2\n    auto_revert = true\n    auto_promote = true\n    " +
+			"progress_deadline = \"0s\"\n    health_check = \"manual\"\n  }"),
 		inGroup("  migrate {\n    max_parallel = 1\n    health_check = \"checks\"\n    min_healthy_time = \"10s\"\n  " +
 			"  healthy_deadline = \"5m\"\n  }"),
 		inTask("    identity {\n    }"),

@@ -11,6 +11,7 @@ import (
 	"berth/internal/cli/acl"
 	"berth/internal/cli/allocs"
 	"berth/internal/cli/cluster"
+	"berth/internal/cli/deployments"
 	"berth/internal/cli/jobs"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/partitions"
@@ -26,7 +27,7 @@ func commands(e *kit.Env, o Options) []*kit.Command {
 		plugin.Add(&kit.Command{Use: name, Short: "Run the bundled plugin " + name})
 	}
 	list := []*kit.Command{jobs.Noun(e), allocs.Noun(e), allocs.EvalNoun(e), volumes.Noun(e), plugin, acl.Noun(e),
-		services.Noun(e), variables.Noun(e), newStatus(e), newCompletion(e)}
+		services.Noun(e), variables.Noun(e), deployments.Noun(e), newStatus(e), newCompletion(e)}
 	list = append(list, jobs.Shortcuts(e)...)
 	list = append(list, allocs.Shortcuts(e)...)
 	list = append(list, cluster.Commands(e, o.Identities, o.DataDirs)...)
@@ -42,7 +43,7 @@ var kinds = []struct {
 	show func(ctx context.Context, e *kit.Env, id string) error
 }{
 	{"jobs", jobs.Status}, {"allocs", allocs.Status}, {"nodes", cluster.ShowNode}, {"evals", allocs.EvalStatus},
-	{"volumes", volumes.Show}, {"plugins", volumes.ShowPlugin},
+	{"deployment", deployments.Status}, {"volumes", volumes.Show}, {"plugins", volumes.ShowPlugin},
 	{"namespaces", partitions.ShowNamespace}, {"node_pools", partitions.ShowNodePool},
 }
 
@@ -53,7 +54,7 @@ func newStatus(e *kit.Env) *kit.Command {
 	return &kit.Command{
 		Use:   "status [flags] [id]",
 		Short: "Show anything by the beginning of its id",
-		Long: "Without an argument, lists the jobs. With one, finds the job, allocation, node, evaluation, volume, " +
+		Long: "Without an argument, lists the jobs. With one, finds the job, allocation, node, evaluation, deployment, volume, " +
 			"plugin, namespace or node pool whose id begins so, and shows it.",
 		Example: `  berth status
   berth status 4ff1d9c5`,

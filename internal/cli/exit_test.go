@@ -36,11 +36,14 @@ var reads = map[string]reading{
 	"completion bash":               {},
 	"completion fish":               {},
 	"completion zsh":                {},
+	"deployment list":               {},
+	"deployment status":             {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
 	"eval list":                     {},
 	"eval status":                   {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
 	"fs":                            {missing: []string{"dead", noUUID}, most: 2},
 	"inspect":                       {missing: []string{"nothing"}, most: 1},
 	"job allocs":                    {missing: []string{"nothing", "-json nothing"}, most: 1},
+	"job deployments":               {missing: []string{"nothing", "-json nothing"}, most: 1},
 	"job history":                   {missing: []string{"nothing", "-version 7 nothing"}, most: 1},
 	"job inspect":                   {missing: []string{"nothing", "-version 7 nothing"}, most: 1},
 	"job plan":                      {missing: []string{"testdata/files/nothing.hcl"}, most: 1, code: 255},
@@ -86,7 +89,7 @@ var reads = map[string]reading{
 // changes are the verbs that change something, or run what somebody else says.
 var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,acl role create,acl role delete,`+
 	`acl role update,acl token create,acl token delete,acl token update,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
-	`job eval,job run,job start,job stop,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
+	`deployment fail,deployment pause,deployment promote,deployment resume,job eval,job promote,job revert,job run,job start,job stop,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`namespace apply,namespace delete,node config,node meta apply,node pool apply,node pool delete,node pool init,`+
 	`node purge,node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator forget-volumes,`+

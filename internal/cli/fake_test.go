@@ -91,7 +91,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	acl, ofACL := strings.CutPrefix(path, "acl/")
 	divided, ofPartitions, refused := f.partitions(r.Method, path, body)
+	deployed, ofDeployments, denied := f.deployments(path, body)
 	switch {
+	case ofDeployments:
+		out, err = deployed, denied
 	case ofPartitions:
 		out, err = divided, refused
 	case ofACL:
@@ -122,7 +125,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (f *fake) chapters(path string) int {
 	id, ok := strings.CutPrefix(path, "job/")
 	switch {
-	case path == "evaluation/"+evalA:
+	case path == "evaluation/"+evalA, path == "deployment/"+deployA:
 		return 2
 	case ok && id == f.job && !f.stopping:
 		return len(f.plot(id))

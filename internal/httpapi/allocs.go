@@ -94,10 +94,3 @@ var evalGet = read(wire.EvalGet, byID[ids.Eval]("eval"), func(r *request, out *w
 })
 
 var evalAllocs = read(wire.EvalAllocs, byID[ids.Eval]("eval"), allocLines)
-
-// deployments answers truthfully that there are none: they are not built yet.
-func (s *Server) deployments(r *request) (any, error) {
-	return s.unchanging(r, []*api.Deployment{})
-}
-
-func (s *Server) deployment(r *request) (any, error) { return s.never(r, "deployment not found") }

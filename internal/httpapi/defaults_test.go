@@ -64,7 +64,7 @@ var otherwise = map[string]string{
 	".ModifyIndex":                         "the servers count",
 	".Version":                             "the observed job had been changed",
 	".SubmitTime":                          "another day",
-	".Stable":                              "deployments, which make a version stable, are not built yet",
+	".Stable":                              "a deployment had made it stable",
 	".TaskGroups[0].Constraints":           "they follow from services, which are not built yet",
 	".TaskGroups[0].Services":              "services are not built yet",
 	".TaskGroups[0].Tasks[0].Identity":     "workload identities are not built yet: a task has none",

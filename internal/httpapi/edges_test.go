@@ -88,7 +88,8 @@ func TestAFileIsTranslatedAsObserved(t *testing.T) {
 		fill   bool
 		want   string // part of the answer
 	}{
-		"what is not built": {file("service {\n name = \"x\"\n}\nupdate {\n canary = 1\n}", ""), false, `"Canary":1`},
+		"what is not built": {file("service {\n name = \"x\"\n}\nupdate {\n stagger = \"1m\"\n}", ""), false,
+			`"Stagger":60000000000`},
 		"JSON": {`{"job":{"j":{"group":{"g":{"task":{"t":{"driver":"exec"}}}}}}}`, false,
 			`"Driver":"exec"`},
 		"a choice at run time": {file("", "env {\n A = \"${NOMAD_X == \"a\" ? \"b\" : \"c\"}\"\n}"), false,

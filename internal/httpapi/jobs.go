@@ -3,7 +3,6 @@ package httpapi
 import (
 	"cmp"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"berth/api"
@@ -11,10 +10,10 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/convert"
+	"berth/internal/httpapi/convert/deployments"
 	"berth/internal/httpapi/jobdiff"
 	"berth/internal/httpapi/jobfindings"
 	"berth/internal/model/eval"
-	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/wire"
 )
@@ -117,43 +116,7 @@ var (
 	jobSummary = jobForm(func(v *wire.JobView) any { return convert.JobSummary(v) })
 	// noneOfJob answers with the list of what no job can have yet.
 	noneOfJob = jobForm(func(*wire.JobView) any { return []any{} })
-
-	// jobDeployment and jobDeployments answer truthfully that there are none: deployments are not built yet.
-	jobDeployment  = jobOrNot(nil)
-	jobDeployments = jobOrNot([]*api.Deployment{})
 )
-
-// jobOrNot answers the same whether the job that the path names is there or not; its index is that of the job.
-func jobOrNot(answer any) handler {
-	return read(wire.JobGet, byName, func(*request, *wire.One[wire.JobView]) (any, error) { return answer, nil })
-}
-
-var jobVersions = read(wire.JobVersions, byName, func(r *request, out *wire.JobVersionsReply) (any, error) {
-	if len(out.Versions) == 0 {
-		return nil, missing("job versions not found")
-	}
-	reply := &api.JobVersionsResponse{}
-	for i, j := range out.Versions {
-		reply.Versions = append(reply.Versions, convert.FromJob(j, out.Status, ""))
-		if r.flag("diffs") && i+1 < len(out.Versions) {
-			reply.Diffs = append(reply.Diffs, jobdiff.Of(out.Versions[i+1], j))
-		}
-	}
-	return reply, nil
-})
-
-var jobSubmission = read(wire.JobSubmission, func(r *request) (*wire.JobSubmissionRequest, error) {
-	q, err := r.query()
-	if err != nil {
-		return nil, err
-	}
-	version, err := strconv.ParseUint(r.arg("version"), 10, 64)
-	if err != nil {
-		err = badRequest("Unable to parse job submission version parameter: it must be a whole number, is " +
-			strconv.Quote(r.arg("version")))
-	}
-	return &wire.JobSubmissionRequest{Query: q, Job: ids.Job(r.PathValue("id")), Version: version}, err
-}, one("job source", func(sub *job.Submission) any { return convert.Submission(sub) }))
 
 func (s *Server) jobDeregister(r *request) (any, error) {
 	answer, err := jobStop(s, r)
@@ -180,19 +143,6 @@ var jobStart = write(wire.JobStart, func(r *request) (*wire.JobStartRequest, err
 	return &wire.JobStartRequest{Namespace: r.ns, Job: ids.Job(r.PathValue("id"))}, nil
 }, registered)
 
-var jobEvaluate = write(wire.JobEvaluate, func(r *request) (*wire.JobEvaluateRequest, error) {
-	var body api.JobEvaluateRequest
-	if err := r.readOptional(&body); err != nil {
-		return nil, err
-	}
-	id := r.PathValue("id")
-	if body.JobID != "" && body.JobID != id {
-		return nil, badRequest(`JobID "` + body.JobID + `" does not match the path's "` + id + `"`)
-	}
-	force := body.EvalOptions.ForceReschedule
-	return &wire.JobEvaluateRequest{Namespace: r.ns, Job: ids.Job(id), ForceReschedule: force}, nil
-}, registered)
-
 var jobAllocs = read(wire.JobAllocs, func(r *request) (*wire.JobAllocsRequest, error) {
 	q, err := r.query()
 	return &wire.JobAllocsRequest{Query: q, Job: ids.Job(r.PathValue("id")), All: r.flag("all")}, err
@@ -201,3 +151,26 @@ var jobAllocs = read(wire.JobAllocs, func(r *request) (*wire.JobAllocsRequest, e
 var jobEvals = read(wire.JobEvals, byName, func(_ *request, out *wire.List[*eval.Eval]) (any, error) {
 	return rows(out.Items, evalRow), nil
 })
+
+// changes reads a change of what the path names from a body, in the namespace of the request.
+func changes[Body, Req any](form func(*Body, ids.Namespace, string) (*Req, error)) func(*request) (*Req, error) {
+	return func(r *request) (*Req, error) {
+		var in Body
+		if err := r.readOptional(&in); err != nil {
+			return nil, err
+		}
+		return form(&in, r.ns, r.PathValue("id"))
+	}
+}
+
+func deploymentDone(out *wire.DeploymentReply) (uint64, any) {
+	return out.Index, deployments.Written(out)
+}
+
+func deploymentsOf(latest bool) func(*request) (*wire.JobDeploymentsRequest, error) {
+	return func(r *request) (*wire.JobDeploymentsRequest, error) {
+		q, err := r.query()
+		id := ids.Job(r.PathValue("id"))
+		return &wire.JobDeploymentsRequest{Query: q, Job: id, All: r.flag("all"), Latest: latest}, err
+	}
+}

@@ -8,9 +8,7 @@ import (
 )
 
 // keySet publishes the public parts of the cluster's signing keys, by which others check what is signed with them.
-var keySet = read(wire.SigningKeys, (*request).whole, func(_ *request, out *wire.SigningKeysReply) (any, error) {
-	return convert.KeySet(out.Keys), nil
-})
+var keySet = read(wire.SigningKeys, (*request).whole, as(convert.KeySet))
 
 // issuer says how others check the identities of tasks.
 func issuer(s *Server, _ *request) (any, error) { return convert.Issuer(s.cfg.Issuer) }

@@ -26,6 +26,8 @@ var excuses = []excuse{
 	{"system jobs should not have a reschedule", "missing job task groups", "it is the groups that have it"},
 	{"job type \"batch\"", "update ", "no job of that type is updated so"},
 	{"job type \"batch\"", "less than progress_deadline", "no job of that type is updated so"},
+	{"update max_parallel must not be", "update canary needs", "less than none is not none"},
+	{"update canary needs", "update auto_promote requires", "one has canaries, the other has none"},
 	{"need count = 1", "type must be csi or host", "volumes of no type have no ways to use them"},
 	{"need count = 1", "must have an access mode", "it follows from the access mode"},
 	{"constraint 1: unknown operator", "regular expression failed", "it follows from the operator"},
@@ -261,9 +263,14 @@ var ofItsPolicies = []*mistake{
 	{"groups/update/progress", "less than progress_deadline", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Update.ProgressDeadline = new(time.Minute)
 	}},
-	{"groups/update/canary", "update canary", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
-		g.Update.Canary = new(1)
+	{"groups/update/canary", "update canary must not be negative", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Update.Canary = new(-1)
 	}},
+	{"groups/update/canary", "update canary needs max_parallel", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Update.Canary, g.Update.MaxParallel = new(1), new(0)
+	}},
+	{"groups/update/auto_promote", "update auto_promote requires canary",
+		func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Update.AutoPromote = new(true) }},
 }
 
 var ofItsVolumes = []*mistake{

@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"cmp"
+	"context"
 	"net/http"
 	"time"
 
@@ -12,7 +14,7 @@ import (
 // maxWait is how long a read waits for a change when the client does not say how long.
 const maxWait = 5 * time.Minute
 
-// none answers with the list of what there cannot be yet: scaling policies, variables.
+// none answers with the list of what there cannot be yet: scaling policies.
 func (s *Server) none(r *request) (any, error) { return s.unchanging(r, []any{}) }
 
 func (s *Server) noPolicy(*request) (any, error) { return nil, missing("policy not found") }
@@ -54,16 +56,9 @@ func (s *Server) unchanging(r *request, v any) (any, error) {
 		return nil, err
 	}
 	if q.MinIndex > 0 {
-		wait := q.Wait
-		if wait <= 0 || wait > maxWait {
-			wait = maxWait
-		}
-		t := time.NewTimer(wait)
-		defer t.Stop()
-		select {
-		case <-r.Context().Done():
-		case <-t.C:
-		}
+		waiting, cancel := context.WithTimeout(r.Context(), min(cmp.Or(q.Wait, maxWait), maxWait))
+		defer cancel()
+		<-waiting.Done()
 	}
 	r.observed(wire.Meta{Index: 1, KnownLeader: st.Leader != ""})
 	return v, nil

@@ -112,6 +112,8 @@ func bodyOf(route, id string) any {
 		return map[string]any{"Volumes": []any{volumeSpec(id)}}
 	case path == "/v1/client/metadata": // of the node that the query names
 		return map[string]any{"Meta": map[string]any{"rack": "r7"}}
+	case strings.HasPrefix(path, "/v1/deployment/"):
+		return map[string]any{"All": true, "HealthyAllocationIDs": []string{ids.New()}}
 	case strings.HasPrefix(path, "/v1/acl/policy"):
 		return map[string]any{"Rules": `node { policy = "read" }`}
 	case strings.HasPrefix(path, "/v1/acl/role"):

@@ -120,7 +120,7 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"HEAD", "/v1/jobs", nil, 405, ""},
 		{"GET", "/v1/volumes?type=tape", nil, 404, "resource not found"},
 		{"PUT", "/v1/search", map[string]any{"Prefix": "w", "Context": "tapes"}, 500,
-			"context must be one of [allocs evals jobs namespaces node_pools nodes plugins volumes all]"},
+			"context must be one of [allocs deployment evals jobs namespaces node_pools nodes plugins volumes all]"},
 		{"GET", "/v1/job/web/submission", nil, 400, "Unable to parse job submission version parameter"},
 		{"GET", "/v1/job/none", nil, 404, "job not found"},
 		{"GET", "/v1/job/..%2Fx", nil, 404, "job not found"},

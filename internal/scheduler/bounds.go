@@ -21,6 +21,11 @@ func (r *run) putOff(group string, n int) {
 
 // tellPool names the pool of the job in what explains why it was not placed: the job may be of another one later.
 func (r *run) tellPool() {
+	if !r.view.Deployments {
+		for _, m := range r.out.Failed { // each by itself, as below
+			m.Storage = ""
+		}
+	}
 	if !r.view.Pools {
 		return
 	}

@@ -109,6 +109,7 @@ type tally struct {
 	constraint map[string]int
 	dimension  map[string]int
 	reasons    []alloc.NodeReason
+	storage    string        // what volumes keep from the first node that they keep it from
 	frozen     *alloc.Metric // the counts as a metric, until they change
 }
 
@@ -138,6 +139,9 @@ func (t *tally) refuse(n *node.Node, f filter.Filter, key string) {
 	t.constraint[key]++
 	if n.NodeClass != "" {
 		t.classOut[n.NodeClass]++
+	}
+	if _, csi := f.(*filter.CSI); csi && t.storage == "" {
+		t.storage, _ = f.Explain(n)
 	}
 	if len(t.reasons) < maxReasons {
 		reason, hint := f.Explain(n)
@@ -191,6 +195,7 @@ func livesOn(id ids.Volume, n *node.Node, f filter.Filter) (reason, hint string)
 func (t *tally) refuseAll(r *filter.Refusal) {
 	t.frozen = nil
 	t.filtered += t.nodes.total
+	t.storage = r.Reason
 	t.constraint[r.Key] += max(t.nodes.total, 1)
 	t.reasons = append([]alloc.NodeReason{{Name: everyNode, Reason: r.Reason, Hint: r.Hint}}, t.reasons...)
 	t.reasons = t.reasons[:min(len(t.reasons), maxReasons)]
@@ -226,6 +231,7 @@ func frozenCounts(m map[string]int) map[string]int {
 // failure returns the counts with the reasons node by node, those that were no candidates at all included.
 func (t *tally) failure() *alloc.Metric {
 	m := t.metric()
+	m.Storage = t.storage
 	m.Reasons = append(slices.Clip(t.reasons), t.nodes.reasons(maxReasons-len(t.reasons))...)
 	return &m
 }

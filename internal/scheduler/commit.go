@@ -59,6 +59,7 @@ func (p *placer) commit(w diff.Place, c *rank.Candidate) {
 		DesiredStatus:  alloc.DesiredRun,
 		ClientStatus:   alloc.ClientPending,
 		PreviousAlloc:  previous,
+		Canary:         w.Canary,
 	}
 	if w.Failed {
 		a.Reschedule = diff.History(w.Previous, r.now, w.Delay)

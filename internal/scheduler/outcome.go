@@ -112,6 +112,9 @@ func (r *run) conclude() {
 	default:
 		r.retire("", "nothing is left to wait for")
 	}
+	if r.deployment.Active() {
+		e.Deployment = r.deployment.ID
+	}
 	r.plan.Eval = &e
 }
 
@@ -164,9 +167,11 @@ func (r *run) describe() string {
 		parts = append(parts, "successors wait for the end of stopped allocs")
 	}
 	switch halted := r.out.Halted; {
-	case halted != nil:
+	case halted != nil && r.out.Held == "":
 		parts = append(parts, fmt.Sprintf("the update stopped: alloc %s is not healthy: %s",
 			ids.Short(halted.ID), halted.Health.Reason))
+	case r.out.Held != "":
+		parts = append(parts, r.out.Held)
 	case r.out.Rolling:
 		parts = append(parts, "the update goes on when the new allocs are healthy")
 	}

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/volume"
 	"berth/internal/scheduler/diff"
@@ -25,6 +26,8 @@ type Plan struct {
 	Evals []*eval.Eval
 	// AllAtOnce: when the planner rejects one placement it rejects them all.
 	AllAtOnce bool
+	// Deployment begins with the placements, of whatever is left of them; nil: none begins.
+	Deployment *deployment.Deployment
 }
 
 // Placement is a new alloc with the claims that it takes.
@@ -61,8 +64,10 @@ type Explanation struct {
 	Storage bool
 	// Rolling: an update goes on once the allocs placed so far are healthy. Halted is the first of them that is not;
 	// nil: there is none.
+	// Held is what it waits for other than that; empty: for nothing.
 	Rolling bool
 	Halted  *alloc.Alloc
+	Held    string
 	// Leaving: successors wait for the end of stopped allocs.
 	Leaving bool
 	// Making are volumes that are being made and that nothing else keeps allocs from.

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -32,6 +33,7 @@ func Schedule(v View, e *eval.Eval, now time.Time) (Plan, Explanation) {
 	r.tellBounds()
 	r.tellPool()
 	r.retries(groups)
+	r.deploy(groups)
 	r.conclude()
 	return r.plan, r.out
 }
@@ -49,7 +51,9 @@ type run struct {
 	stopped    map[ids.Alloc]bool
 	staying    []*alloc.Alloc // of the job: those that go on, and those that were placed
 	changes    map[versionKey]diff.Change
-	beyond     []*job.Excess // bounds that the job passes: nothing of it is placed
+	beyond     []*job.Excess          // bounds that the job passes: nothing of it is placed
+	deployment *deployment.Deployment // of the job's present version; nil: none
+	begun      bool                   // allocs of the present version were placed before
 	plan       Plan
 	out        Explanation
 }
@@ -84,6 +88,7 @@ func newRun(v View, e *eval.Eval, now time.Time) *run {
 		Queued:  map[string]int{},
 	}
 	if !r.job.Stopped() {
+		r.deployment = v.Jobs.Deployment(r.deploymentID())
 		if r.beyond = r.job.Excesses(); len(r.beyond) == 0 { // else no node is looked at
 			r.nodes = newCandidates(v.Nodes, r.job, string(e.ID))
 		}
@@ -97,6 +102,7 @@ func (r *run) reconcile() []*groupRun {
 	byGroup := map[string][]*alloc.Alloc{}
 	for _, a := range r.view.Jobs.JobAllocs(r.eval.Namespace, r.eval.Job) {
 		byGroup[a.TaskGroup] = append(byGroup[a.TaskGroup], a)
+		r.begun = r.begun || r.present(a)
 	}
 	var out []*groupRun
 	if !r.job.Stopped() {
@@ -121,6 +127,9 @@ func (r *run) reconcile() []*groupRun {
 		if g.result.Rolling && r.out.Halted == nil {
 			r.out.Halted = g.result.Halted
 		}
+		if g.result.Rolling && r.out.Held == "" {
+			r.out.Held = g.result.Held
+		}
 		r.out.Leaving = r.out.Leaving || g.result.Leaving
 	}
 	return out
@@ -136,8 +145,10 @@ func (r *run) reconcileGroup(g *groupRun) diff.Result {
 			n := r.view.Nodes.Node(id)
 			return n == nil || n.Status == node.StatusDown
 		},
-		Change:    func(a *alloc.Alloc) diff.Change { return r.change(a) },
-		SharedUse: func(a *alloc.Alloc) bool { return r.sharedUse(a) },
+		Change:     func(a *alloc.Alloc) diff.Change { return r.change(a) },
+		SharedUse:  func(a *alloc.Alloc) bool { return r.sharedUse(a) },
+		Deploys:    r.view.Deployments,
+		Deployment: r.deployment,
 	}
 	if g.group != nil && len(r.beyond) > 0 {
 		return diff.Freeze(in)
@@ -220,8 +231,8 @@ func (r *run) apply(g *groupRun) {
 	if len(g.result.Place) == 0 || g.group == nil {
 		return
 	}
+	wants := r.placeFormer(g)
 	p := newPlacer(r, g)
-	wants := slices.Clone(g.result.Place)
 	slices.SortStableFunc(wants, func(a, b diff.Place) int { // what is missing comes before what is updated
 		switch {
 		case a.Update == b.Update:

@@ -13,6 +13,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -126,6 +127,8 @@ func (s *script) command(verb string, a arguments) []string {
 	case "forget": // an older version of a job, by its number
 		j := s.w.jobs[ids.Job(a.plain[0])]
 		delete(s.w.versions, versionID(j.ID, j.CreateIndex, uint64(a.int("version", 0))))
+	case "promote", "pause", "resume", "fail-deployment": // of the job's present version
+		s.decide(verb, ids.Job(a.plain[0]))
 	case "purge-job":
 		delete(s.w.jobs, ids.Job(a.plain[0]))
 	case "pass":
@@ -313,10 +316,32 @@ func (s *script) job(a arguments) {
 }
 
 func (s *script) maxParallel(u *job.UpdateStrategy, a arguments) *job.UpdateStrategy {
-	if u == nil || a.pairs["parallel"] == "" {
+	if u == nil || a.pairs["parallel"] == "" && a.pairs["canary"] == "" {
 		return u
 	}
-	return &job.UpdateStrategy{MaxParallel: a.int("parallel", 1)}
+	return &job.UpdateStrategy{MaxParallel: a.int("parallel", 1), Canary: a.int("canary", 0)}
+}
+
+// decide is what a person decides about a deployment, as the servers record it.
+func (s *script) decide(verb string, id ids.Job) {
+	j := s.w.jobs[id]
+	old := s.w.deploys[deployment.IDOf(j.Namespace, j.ID, j.CreateIndex, j.Version)]
+	status := map[string]string{
+		"promote":         deployment.Running,
+		"pause":           deployment.Paused,
+		"resume":          deployment.Running,
+		"fail-deployment": deployment.Failed,
+	}[verb]
+	d := old.With(status, "")
+	if verb == "promote" {
+		g := *d.Groups["g"]
+		g.Promoted = true
+		d.Groups = map[string]*deployment.Group{"g": &g}
+		for _, a := range s.w.live(id) {
+			s.w.change(a.ID, func(a *alloc.Alloc) { a.Canary = false })
+		}
+	}
+	s.w.deploys[d.ID] = d
 }
 
 func spreadTargets(text string) []*job.SpreadTarget {

@@ -79,6 +79,12 @@ func tell(p Plan, before map[ids.Alloc]*alloc.Alloc, w *world) []string {
 	for _, pl := range p.Place {
 		a := pl.Alloc
 		line := fmt.Sprintf("place %s on %s", a.Name, a.Node)
+		if a.Canary {
+			line += " as a canary"
+		}
+		if j := w.jobs[a.Job]; a.JobVersion != j.Version {
+			line += fmt.Sprintf(" of version %d", a.JobVersion)
+		}
 		if pl.Ends != nil {
 			old := before[pl.Ends.Alloc]
 			line += fmt.Sprintf(", stop its predecessor on %s: %s", old.Node, pl.Ends.Description)

@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -21,6 +22,8 @@ type View struct {
 	Nodes   Nodes
 	Volumes filter.Volumes
 	Pools   bool // what is stored may name the pool that failed a placement
+	// Deployments: the cluster knows them, and what is stored may name what volumes keep from a place.
+	Deployments bool
 }
 
 // Jobs reads jobs, their allocs and their evaluations.
@@ -29,6 +32,7 @@ type Jobs interface {
 	JobVersion(ns ids.Namespace, id ids.Job, createIndex, version uint64) *job.Job
 	JobAllocs(ids.Namespace, ids.Job) []*alloc.Alloc
 	JobEvals(ids.Namespace, ids.Job) []*eval.Eval
+	Deployment(ids.Deployment) *deployment.Deployment
 }
 
 // Nodes reads nodes and what runs on them.

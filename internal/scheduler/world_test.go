@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -31,6 +32,7 @@ type world struct {
 	evals    map[ids.Eval]*eval.Eval
 	volumes  map[volume.ID]*volume.Volume
 	claims   map[volume.ClaimKey]*volume.Claim
+	deploys  map[ids.Deployment]*deployment.Deployment
 	full     map[plugin.ShortageKey]*plugin.Shortage
 	evalSeq  int
 }
@@ -47,11 +49,14 @@ func newWorld() *world {
 		evals:    map[ids.Eval]*eval.Eval{},
 		volumes:  map[volume.ID]*volume.Volume{},
 		claims:   map[volume.ClaimKey]*volume.Claim{},
+		deploys:  map[ids.Deployment]*deployment.Deployment{},
 		full:     map[plugin.ShortageKey]*plugin.Shortage{},
 	}
 }
 
-func (w *world) view() View { return View{Jobs: w, Nodes: w, Volumes: w} }
+func (w *world) view() View { return View{Jobs: w, Nodes: w, Volumes: w, Deployments: true} }
+
+func (w *world) Deployment(id ids.Deployment) *deployment.Deployment { return w.deploys[id] }
 
 func (w *world) Job(_ ids.Namespace, id ids.Job) *job.Job { return w.jobs[id] }
 
@@ -222,6 +227,9 @@ func (w *world) apply(p Plan) {
 	for _, r := range p.Retry {
 		w.change(r.Alloc, func(a *alloc.Alloc) { a.FollowupEval = r.Eval })
 	}
+	if d := p.Deployment; d != nil {
+		w.deploys[d.ID] = d
+	}
 	for _, a := range p.InPlace {
 		w.allocs[a.ID] = a
 	}
@@ -331,7 +339,8 @@ func (w *world) live(id ids.Job) []*alloc.Alloc {
 		}
 	}
 	slices.SortFunc(out, func(a, b *alloc.Alloc) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Node, b.Node),
+			cmp.Compare(a.JobVersion, b.JobVersion))
 	})
 	return out
 }

@@ -8,6 +8,7 @@ import (
 	"berth/internal/model/trust"
 	"berth/internal/server/claims"
 	"berth/internal/server/controllers"
+	"berth/internal/server/deploy"
 	"berth/internal/server/endpoint"
 	"berth/internal/server/endpoint/workloads"
 	"berth/internal/server/gc"
@@ -29,6 +30,7 @@ type components struct {
 	collector  *gc.Collector
 	scheduling *worker.Scheduling
 	health     *health.Keeper
+	deploy     *deploy.Keeper
 	claims     *claims.Keeper
 	volumes    *volumes.Keeper
 	membership *membership.Keeper
@@ -94,6 +96,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
 		locks:      locks.New(s.store, s, s.cfg.Log),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
+		deploy:     deploy.New(deploy.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		claims: claims.New(claims.Config{
 			Store:    s.store,
 			Proposer: s,

@@ -159,6 +159,7 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 		"gc":         c.collector.Run,
 		"scheduling": c.scheduling.Run,
 		"health":     c.health.Run,
+		"deploy":     c.deploy.Run,
 		"claims":     c.claims.Run,
 		"locks":      c.locks.Run,
 		"membership": c.membership.Run,

@@ -52,13 +52,17 @@ func newAgent(t testing.TB, c *servers.Cluster, at *servers.Member) agent {
 
 // registers registers the node.
 func (a agent) registers(ctx context.Context, conn wire.Conn) error {
+	return a.registersIn(ctx, conn, "default")
+}
+
+func (a agent) registersIn(ctx context.Context, conn wire.Conn, pool string) error {
 	_, err := wire.NodeRegister.Call(ctx, conn, &wire.NodeRegisterRequest{
 		NodeIdentity: a.NodeIdentity,
 		Info: &node.Node{
 			ID:         a.Node,
 			Name:       "n",
 			Datacenter: "dc1",
-			NodePool:   "default",
+			NodePool:   pool,
 			Attributes: map[string]string{},
 			Drivers:    map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
 			Resources:  node.Resources{CPUShares: 1e6, CPUCores: 2, MemoryMB: 1e6, DiskMB: 1e6},

@@ -11,8 +11,10 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/node"
+	"berth/internal/model/partition"
 	"berth/internal/model/trust"
 	"berth/internal/port/tlsport"
+	"berth/internal/server"
 	"berth/internal/server/state"
 	"berth/internal/testkit/oneserver"
 	"berth/internal/testkit/servers"
@@ -62,23 +64,7 @@ func TestTheIdOfANodeBesideAServerIsNotJoinedWith(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	joins := func(id ids.Node) error {
-		key, err := trust.NewKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		request, err := trust.NewRequest(trust.Principal{
-			Cluster: s.Store().Snapshot().Meta(nil).ClusterID,
-			Role:    trust.Node,
-			ID:      string(id),
-		}, key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = wire.TrustCertify.Call(t.Context(), conn,
-			&wire.CertifyRequest{Request: request, Token: admitted.Token})
-		return err
-	}
+	joins := func(id ids.Node) error { return joinsWith(t, s, conn, id, admitted.Token) }
 	if err := joins(ids.Node(ids.New())); err != nil {
 		t.Errorf("a node of its own: %v", err)
 	}
@@ -101,5 +87,72 @@ func TestTheIdOfANodeBesideAServerIsNotJoinedWith(t *testing.T) {
 	readmitted(time.Now().Add(time.Hour))
 	if err := joins(beside.Node); err != nil {
 		t.Errorf("the id of the node, which is readmitted: %v", err)
+	}
+}
+
+// joinsWith has a node ask for its first certificate, with a join token.
+func joinsWith(t *testing.T, s *server.Server, conn wire.Conn, id ids.Node, token wire.Secrets) error {
+	t.Helper()
+	key, err := trust.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, err := trust.NewRequest(trust.Principal{
+		Cluster: s.Store().Snapshot().Meta(nil).ClusterID,
+		Role:    trust.Node,
+		ID:      string(id),
+	}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = wire.TrustCertify.Call(t.Context(), conn, &wire.CertifyRequest{Request: request, Token: token})
+	return err
+}
+
+// TestANodeStaysInThePoolOfItsToken: given a join token for nodes of one pool, then who joined with it is a node in
+// that pool alone, whatever it says at whichever start; a token without a pool lets a node name its pool. A token is
+// made for no pool that does not exist.
+func TestANodeStaysInThePoolOfItsToken(t *testing.T) {
+	s, conn := oneserver.Start(t)
+	if _, err := wire.NodePoolPut.Call(t.Context(), conn,
+		&wire.NodePoolPutRequest{Pool: partition.NodePool{Name: "edge"}}); err != nil {
+		t.Fatal(err)
+	}
+	admits := func(pool string) (*wire.AdmitReply, error) {
+		return wire.TrustAdmit.Call(t.Context(), conn,
+			&wire.AdmitRequest{Role: trust.Node, NodePool: pool, Uses: 1, Good: time.Hour})
+	}
+	if _, err := admits("egde"); !fault.Has(err, fault.NotFound) {
+		t.Errorf("a token for a pool that does not exist: %v", err)
+	}
+	for _, tt := range []struct {
+		token, pool string
+		in          bool
+	}{
+		{"edge", "edge", true},
+		{"edge", "", false},
+		{"edge", "default", false},
+		{"edge", "other", false},
+		{"default", "", true},
+		{"", "edge", true},
+		{"", "", true},
+	} {
+		token, err := admits(tt.token)
+		if err != nil || token.Admission.NodePool != tt.token {
+			t.Fatalf("token for %q: %+v, %v", tt.token, token, err)
+		}
+		a := agent{NodeIdentity: wire.NodeIdentity{
+			Node:   ids.Node(ids.New()),
+			Secret: wire.Secrets{Values: map[string]string{"id": ids.New()}},
+		}}
+		if err := joinsWith(t, s, conn, a.Node, token.Token); err != nil {
+			t.Fatal(err)
+		}
+		switch err := a.registersIn(t.Context(), conn, tt.pool); {
+		case tt.in && err != nil:
+			t.Errorf("token for %q, in %q: %v", tt.token, tt.pool, err)
+		case !tt.in && (!fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), `pool "edge"`)):
+			t.Errorf("token for %q, in %q: %v", tt.token, tt.pool, err)
+		}
 	}
 }

@@ -45,30 +45,6 @@ type CertifyReply struct {
 	Again time.Duration `cbor:",omitempty"`
 }
 
-// AdmitRequest asks for a join token.
-type AdmitRequest struct {
-	Role trust.Role
-	Uses int
-	Good time.Duration // from now on
-	By   string        // as the API knows them
-}
-
-// AdmitReply holds a join token; it stands nowhere else.
-type AdmitReply struct {
-	Token     Secrets
-	Admission *trust.Admission
-	Index     uint64
-}
-
-// AdmissionsReply lists what is known of join tokens.
-type AdmissionsReply struct {
-	Meta
-	Admissions []*trust.Admission
-}
-
-// RevokeRequest takes a join token back.
-type RevokeRequest struct{ ID string }
-
 // SealToken takes a join token onto the wire.
 func SealToken(t trust.JoinToken) Secrets {
 	return Secrets{Values: map[string]string{tokenPart: t.Reveal()}}

@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -63,6 +64,11 @@ func KeyOfAlloc(a *alloc.Alloc) string { return fmt.Sprintf("%d.%s", a.CreateInd
 
 // KeyOfEval is an evaluation's place in pages, which go by creation.
 func KeyOfEval(e *eval.Eval) string { return fmt.Sprintf("%d.%s", e.CreateIndex, e.ID) }
+
+// KeyOfDeployment is a deployment's place in pages, which go by creation.
+func KeyOfDeployment(d *deployment.Deployment) string {
+	return fmt.Sprintf("%d.%s", d.CreateIndex, d.ID)
+}
 
 // KeyOfNode is a node's place in pages.
 func KeyOfNode(n *node.Node) string { return string(n.ID) }

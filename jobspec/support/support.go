@@ -69,7 +69,7 @@ const (
 	whyNetMode    = "there are the modes host, bridge and none; use one of them"
 	whyDevice     = "the node's agent says which address it has, as network_interface or host_network; remove it"
 	whyCNI        = "plugins for networks are not called; remove the block, and use mode bridge"
-	whyDeploy     = "there are no deployments; updates roll by max_parallel and min_healthy_time"
+	whyStagger    = "updates go on when allocations are healthy, not after a pause; remove the attribute"
 	whyMigrate    = "draining moves allocations by its built-in defaults; remove the attribute"
 	whyLeaveOut   = "remove it"
 	whyDisconnect = "allocations of a silent node are replaced by the built-in rules; remove the block"
@@ -194,22 +194,7 @@ func networkRules(at string) []rule {
 
 func updateRules(at string) []rule {
 	return []rule{
-		{path: at + "Update.Canary", name: "update canary", why: whyDeploy},
-		{path: at + "Update.AutoRevert", name: "update auto_revert", why: whyDeploy},
-		{path: at + "Update.AutoPromote", name: "update auto_promote", why: whyDeploy},
-		{path: at + "Update.Stagger", name: "update stagger", why: whyDeploy, accept: []any{30 * time.Second}},
-		{
-			path:   at + "Update.ProgressDeadline",
-			name:   "update progress_deadline",
-			why:    whyDeploy,
-			accept: []any{10 * time.Minute},
-		},
-		{
-			path:   at + "Update.HealthCheck",
-			name:   "update health_check = \"manual\"",
-			why:    "health is judged by task states; write task_states",
-			refuse: []any{"manual"},
-		},
+		{path: at + "Update.Stagger", name: "update stagger", why: whyStagger, accept: []any{30 * time.Second}},
 		{path: at + "Migrate.MaxParallel", name: "migrate max_parallel", why: whyMigrate, accept: []any{1}},
 		{path: at + "Migrate.HealthCheck", name: "migrate health_check", why: whyMigrate, accept: []any{"checks"}},
 		{

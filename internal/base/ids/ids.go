@@ -15,13 +15,14 @@ import (
 
 // Types of identifiers. They are distinct so that a node's id cannot be handed over where an alloc's is meant.
 type (
-	Alloc     string // UUID
-	Node      string // UUID
-	Eval      string // UUID
-	Plugin    string // CSI plugin id, as the csi_plugin block spells it
-	Job       string // as the user spelled it
-	Namespace string
-	Volume    string // as the user spelled it, unique in its namespace
+	Alloc      string // UUID
+	Node       string // UUID
+	Eval       string // UUID
+	Deployment string // UUID
+	Plugin     string // CSI plugin id, as the csi_plugin block spells it
+	Job        string // as the user spelled it
+	Namespace  string
+	Volume     string // as the user spelled it, unique in its namespace
 )
 
 // Typed is how the arguments of a command name what lives in a namespace: the default one goes without saying. Who

@@ -17,6 +17,7 @@ type reporter struct {
 	first    *api.Evaluation
 	stories  map[string]*story
 	reported map[string]bool
+	progress string // of the deployment, as it was reported last
 }
 
 // story is what has been reported of one allocation.

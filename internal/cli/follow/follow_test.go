@@ -151,7 +151,7 @@ func TestTheFollowedVersionIsNoLongerTheJobs(t *testing.T) {
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {
-			case strings.HasSuffix(r.URL.Path, "/allocations"):
+			case strings.HasSuffix(r.URL.Path, "/allocations"), strings.HasSuffix(r.URL.Path, "/deployments"):
 				_, _ = w.Write([]byte("[]"))
 			case strings.HasPrefix(r.URL.Path, "/v1/evaluation/"):
 				_ = json.NewEncoder(w).Encode(api.Evaluation{ID: "a", Status: "complete"})

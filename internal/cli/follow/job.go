@@ -40,6 +40,9 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 		}
 		last = r
 		t.report(r)
+		if err := t.deployment(ctx, job, r); err != nil {
+			return false, nil, err
+		}
 		if r.Outcome == rollout.Going || r.Outcome == rollout.Unplaced && f.Wait {
 			return false, meta, nil
 		}
@@ -67,7 +70,7 @@ func (f *Follower) look(
 	case err != nil:
 		return nil, nil, kit.Doing(err, "follow", "job", job.ID)
 	case kit.Value(now.JobModifyIndex) > job.JobModifyIndex:
-		return nil, nil, overtaken(now)
+		return nil, nil, f.overtaken(ctx, job, now)
 	}
 	p := rollout.Picture{Job: now}
 	if p.Allocations, _, err = f.Client.Jobs().Allocations(ctx, job.ID, false, job.Query()); err != nil {
@@ -79,9 +82,19 @@ func (f *Follower) look(
 	return rollout.Assess(p, time.Now()), meta, nil
 }
 
-// overtaken says what became of a job whose version is no longer the one that is followed.
-func overtaken(now *api.Job) error {
+// overtaken says what became of a job whose version is no longer the one that is followed: its deployment may have
+// failed, and the servers have gone back.
+func (f *Follower) overtaken(ctx context.Context, job Registered, now *api.Job) error {
 	id := kit.Value(now.ID)
+	list, _, err := f.Client.Jobs().Deployments(ctx, id, false, job.Query())
+	if err != nil {
+		return kit.Doing(err, "list the deployments of", "job", id)
+	}
+	for _, d := range list {
+		if d.JobSpecModifyIndex == job.JobModifyIndex && d.Status == api.DeploymentStatusFailed {
+			return f.deploymentFailed(d)
+		}
+	}
 	if kit.Value(now.Stop) {
 		return kit.Fail(fault.Conflict, "", "job %q was stopped before all of it was as wanted", id)
 	}

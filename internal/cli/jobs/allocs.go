@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 
+	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
 )
 
@@ -21,7 +22,7 @@ func newAllocs(e *kit.Env) *kit.Command {
 			}
 			list, _, err := e.Client().Jobs().Allocations(ctx, ref.ID, all, ref.Query())
 			return formats.Show(e.Out, list, kit.Doing(err, "list the allocations of", "job", ref.ID), func() {
-				allocTable(e, list, verbose)
+				follow.AllocTable(e, list, verbose)
 			})
 		},
 	}

@@ -121,6 +121,7 @@ type picture struct {
 	Summary     *api.JobSummary
 	Allocations []*api.AllocationListStub
 	Evaluations []*api.Evaluation
+	Deployment  *api.Deployment
 }
 
 func (s *status) gather(ctx context.Context, ref kit.Ref) (*picture, error) {
@@ -141,6 +142,9 @@ func (s *status) gather(ctx context.Context, ref kit.Ref) (*picture, error) {
 	}
 	if p.Evaluations, _, err = c.Jobs().Evaluations(ctx, ref.ID, ref.Query()); err != nil {
 		return nil, kit.Doing(err, "list the evaluations of", "job", ref.ID)
+	}
+	if p.Deployment, _, err = c.Jobs().Deployment(ctx, ref.ID, ref.Query()); err != nil {
+		return nil, kit.Doing(err, "read the deployment of", "job", ref.ID)
 	}
 	return &p, nil
 }
@@ -169,9 +173,10 @@ func (s *status) show(ctx context.Context, arg string) error {
 	s.health(r)
 	s.troubles(ctx, r)
 	s.unplaced(r)
+	s.deployment(p.Deployment)
 	s.evaluations(p.Evaluations)
 	out.Section("Allocations")
-	allocTable(s.env, p.Allocations, s.verbose)
+	follow.AllocTable(s.env, p.Allocations, s.verbose)
 	return nil
 }
 
@@ -318,6 +323,22 @@ func (s *status) unplaced(r *rollout.Rollout) {
 		s.env.Out.Section("Placement Failure")
 		follow.Explain(s.env.Out, "", e.FailedTGAllocs, e.QueuedAllocations, s.verbose)
 	}
+}
+
+// deployment shows the newest deployment, if there is any.
+func (s *status) deployment(d *api.Deployment) {
+	if d == nil {
+		return
+	}
+	out := s.env.Out
+	out.Section("Latest Deployment")
+	out.Pairs(kit.Pairs{
+		{"ID", kit.ID(d.ID, s.verbose)},
+		{"Status", d.Status},
+		{"Description", d.StatusDescription},
+	})
+	out.Section("Deployed")
+	follow.DeploymentGroups(out, d)
 }
 
 // evaluations lists the evaluations when asked.

@@ -3,6 +3,7 @@
 package joining
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -35,7 +36,7 @@ configuration: join_token_file = "/etc/berth/join-token", beside servers = ["10.
 server's port for nodes. When the node has joined the file is not needed any more. With -role server it is for a server:
 it is named in the block server then, beside server_join { retry_join = ["10.0.0.1:4647"] }.`,
 		Example: `  ( umask 077 && berth operator join-token create > join-token )
-  berth operator join-token create -uses 20 -ttl 24h
+  berth operator join-token create -uses 20 -ttl 24h -node-pool edge
   berth operator join-token create -role server`,
 		Run: func(ctx context.Context, _ []string) error {
 			t, err := e.Client().Operator().CreateJoinToken(ctx, &req)
@@ -46,6 +47,8 @@ it is named in the block server then, beside server_join { retry_join = ["10.0.0
 		},
 	}
 	cmd.Flags().StringVar(&req.Role, "role", api.JoinAsNode, "`role` of who joins: node or server")
+	cmd.Flags().StringVar(&req.NodePool, "node-pool", "",
+		"the one `pool` in which nodes that join with it may be; any that they name, if not given")
 	cmd.Flags().IntVar(&req.Uses, "uses", 1, "the `count` of those who may join with it")
 	cmd.Flags().DurationVar(&req.TTL, "ttl", time.Hour, "the `duration` for which it is good, 720h at most")
 	return formats.AddTo(cmd)
@@ -60,10 +63,11 @@ func newList(e *kit.Env) *kit.Command {
 		Run: func(ctx context.Context, _ []string) error {
 			all, _, err := e.Client().Operator().JoinTokens(ctx, nil)
 			return formats.Show(e.Out, all, kit.Doing(err, "list", "the join tokens", ""), func() {
-				kit.List(e.Out, all, "join tokens", []string{"ID", "Role", "Uses Left", "Expires", "Made", "By"},
-					func(t *api.JoinToken) []string {
-						return []string{t.ID, t.Role, strconv.Itoa(t.Uses), kit.At(t.Expires), kit.At(t.Created), t.By}
-					})
+				columns := []string{"ID", "Role", "Node Pool", "Uses Left", "Expires", "Made", "By"}
+				kit.List(e.Out, all, "join tokens", columns, func(t *api.JoinToken) []string {
+					pool, uses := cmp.Or(t.NodePool, kit.None), strconv.Itoa(t.Uses)
+					return []string{t.ID, t.Role, pool, uses, kit.At(t.Expires), kit.At(t.Created), t.By}
+				})
 			})
 		},
 	}

@@ -214,6 +214,21 @@ func (e *Env) Eval(ctx context.Context, arg string) (Ref, error) {
 	})
 }
 
+// Deployment finds the deployment that an argument means.
+func (e *Env) Deployment(ctx context.Context, arg string, access Access) (Ref, error) {
+	c := choice{
+		kind:   "deployment",
+		arg:    arg,
+		access: access,
+		header: []string{"ID", "Job ID", "Job Version", "Status"},
+		list:   "berth deployment list",
+		uuids:  true,
+	}
+	return find(ctx, e, c, e.client.Deployments().List, func(d *api.Deployment) (string, []string) {
+		return d.Namespace, []string{d.ID, d.JobID, strconv.FormatUint(d.JobVersion, 10), d.Status}
+	})
+}
+
 // Node finds the node that an argument means: a prefix of its id, or its whole name.
 func (e *Env) Node(ctx context.Context, arg string, access Access) (Ref, error) {
 	if ids.IsUUID(arg) {

@@ -36,6 +36,7 @@ func Alloc(b alloc.Bundle, storage []wire.AllocVolume) *api.Allocation {
 		TaskStates:         TaskStates(a.TaskStates),
 		PreviousAllocation: string(a.PreviousAlloc),
 		NextAllocation:     string(a.NextAlloc),
+		DeploymentID:       string(a.Deployment),
 		DeploymentStatus:   health(a),
 		FollowupEvalID:     string(a.FollowupEval),
 		RescheduleTracker:  tracker(a),
@@ -176,10 +177,19 @@ func standing(b alloc.Bundle) *api.AllocStanding {
 
 func health(a *alloc.Alloc) *api.AllocDeploymentStatus {
 	if a.Health == nil {
+		if a.Canary {
+			return &api.AllocDeploymentStatus{Canary: true}
+		}
 		return nil
 	}
 	h := *a.Health
-	return &api.AllocDeploymentStatus{Healthy: &h.Healthy, Timestamp: &h.At, ModifyIndex: h.Index, Reason: h.Reason}
+	return &api.AllocDeploymentStatus{
+		Healthy:     &h.Healthy,
+		Timestamp:   &h.At,
+		Canary:      a.Canary,
+		ModifyIndex: h.Index,
+		Reason:      h.Reason,
+	}
 }
 
 func tracker(a *alloc.Alloc) *api.RescheduleTracker {
@@ -310,6 +320,7 @@ func Eval(e *eval.Eval, related []*eval.Eval) *api.Evaluation {
 		JobModifyIndex:    e.JobModifyIndex,
 		NodeID:            string(e.Node),
 		NodeModifyIndex:   e.NodeModifyIndex,
+		DeploymentID:      string(e.Deployment),
 		Status:            e.Status,
 		StatusDescription: e.StatusDescription,
 		WaitUntil:         when(e.WaitUntil),
@@ -333,6 +344,7 @@ func Eval(e *eval.Eval, related []*eval.Eval) *api.Evaluation {
 			TriggeredBy:       r.TriggeredBy,
 			JobID:             string(r.Job),
 			NodeID:            string(r.Node),
+			DeploymentID:      string(r.Deployment),
 			Status:            r.Status,
 			StatusDescription: r.StatusDescription,
 			WaitUntil:         when(r.WaitUntil),

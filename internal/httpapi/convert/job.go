@@ -121,14 +121,15 @@ func shownUpdate(first *job.UpdateStrategy) *api.UpdateStrategy {
 	out.MinHealthyTime = new(time.Duration(0))
 	out.HealthyDeadline = new(time.Duration(0))
 	out.ProgressDeadline = new(time.Duration(0))
-	noDeployment(out)
+	out.Canary = new(0)
+	out.AutoRevert = new(false)
+	out.AutoPromote = new(false)
 	return out
 }
 
 // fillGroup gives the members that only the public shape has the values that say: not asked for.
 func fillGroup(g *api.TaskGroup) {
 	g.PreventRescheduleOnLost = new(false)
-	noDeployment(g.Update)
 	asObserved(g)
 	for name, v := range g.Volumes {
 		v.Name = name
@@ -146,14 +147,6 @@ func fillGroup(g *api.TaskGroup) {
 func once(p *api.RestartPolicy) {
 	if p != nil {
 		p.RenderTemplates = new(false)
-	}
-}
-
-func noDeployment(u *api.UpdateStrategy) {
-	if u != nil {
-		u.Canary = new(0)
-		u.AutoRevert = new(false)
-		u.AutoPromote = new(false)
 	}
 }
 

@@ -9,19 +9,26 @@ import (
 // JoinToken is the public form of a join token; secret is what is shown to join, in the answer that made it.
 func JoinToken(a *trust.Admission, secret wire.Secrets) *api.JoinToken {
 	return &api.JoinToken{
-		ID:      a.ID,
-		Role:    string(a.Role),
-		Uses:    a.Uses,
-		Expires: a.Expires,
-		Created: a.Created,
-		By:      a.By,
-		Token:   secret.Token(),
+		ID:       a.ID,
+		Role:     string(a.Role),
+		NodePool: a.NodePool,
+		Uses:     a.Uses,
+		Expires:  a.Expires,
+		Created:  a.Created,
+		By:       a.By,
+		Token:    secret.Token(),
 	}
 }
 
 // ToJoinToken is the internal form of a request for a join token.
 func ToJoinToken(body *api.JoinTokenRequest, _, by string) (*wire.AdmitRequest, error) {
-	return &wire.AdmitRequest{Role: trust.Role(body.Role), Uses: body.Uses, Good: body.TTL, By: by}, nil
+	return &wire.AdmitRequest{
+		Role:     trust.Role(body.Role),
+		NodePool: body.NodePool,
+		Uses:     body.Uses,
+		Good:     body.TTL,
+		By:       by,
+	}, nil
 }
 
 // MadeJoinToken is the answer to who asked for one.

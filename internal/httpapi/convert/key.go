@@ -9,9 +9,9 @@ import (
 )
 
 // KeySet shows the public parts of signing keys as a JSON Web Key Set (RFC 7517, RFC 8037).
-func KeySet(keys []wire.SigningKey) *api.JSONWebKeySet {
+func KeySet(keys *wire.SigningKeysReply) *api.JSONWebKeySet {
 	set := &api.JSONWebKeySet{Keys: []api.JSONWebKey{}}
-	for _, k := range keys {
+	for _, k := range keys.Keys {
 		set.Keys = append(set.Keys, api.JSONWebKey{
 			KeyType:   "OKP",
 			Use:       "sig",

@@ -246,6 +246,9 @@ func update(jobType string, ofJob, own *api.UpdateStrategy) *api.UpdateStrategy 
 		inherit(&out.MinHealthyTime, ofJob.MinHealthyTime)
 		inherit(&out.HealthyDeadline, ofJob.HealthyDeadline)
 		inherit(&out.ProgressDeadline, ofJob.ProgressDeadline)
+		inherit(&out.Canary, ofJob.Canary)
+		inherit(&out.AutoRevert, ofJob.AutoRevert)
+		inherit(&out.AutoPromote, ofJob.AutoPromote)
 	}
 	set(&out.Stagger, 30*time.Second)
 	set(&out.MaxParallel, 1)
@@ -253,5 +256,8 @@ func update(jobType string, ofJob, own *api.UpdateStrategy) *api.UpdateStrategy 
 	set(&out.MinHealthyTime, 10*time.Second)
 	set(&out.HealthyDeadline, 5*time.Minute)
 	set(&out.ProgressDeadline, 10*time.Minute)
+	set(&out.Canary, 0)
+	set(&out.AutoRevert, false)
+	set(&out.AutoPromote, false)
 	return &out
 }

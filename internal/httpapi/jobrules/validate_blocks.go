@@ -173,6 +173,19 @@ func (c *checker) update(at, jobType string, u *api.UpdateStrategy) {
 	if *u.MaxParallel < 0 {
 		c.addf("%s: update max_parallel must not be negative", at)
 	}
+	if *u.Canary < 0 {
+		c.addf("%s: update canary must not be negative, is %d", at, *u.Canary)
+	}
+	if *u.Canary > 0 && *u.MaxParallel <= 0 {
+		c.addf("%s: update canary needs max_parallel of at least 1: with 0 a new version takes the place of the old one at once",
+			at)
+	}
+	if *u.Canary > 0 && jobType == api.JobTypeSystem {
+		c.addf("%s: update canary is not built for system jobs: they roll node by node, by max_parallel", at)
+	}
+	if *u.AutoPromote && *u.Canary <= 0 {
+		c.addf("%s: update auto_promote requires canary to be greater than zero", at)
+	}
 	if !slices.Contains([]string{"checks", "task_states", "manual"}, *u.HealthCheck) {
 		c.addf("%s: update health_check must be checks, task_states or manual, is %q", at, *u.HealthCheck)
 	}

@@ -68,6 +68,10 @@ type Alloc struct {
 	Checks *Checks `cbor:",omitempty"`
 	// Withdrawn are the ids of registrations of its services that a person took away.
 	Withdrawn []string `cbor:",omitempty"`
+	// Deployment is what placed it, or took it over in place; empty: none did. Canary: it is tried beside what it may
+	// replace, and was not promoted.
+	Deployment ids.Deployment `cbor:",omitempty"`
+	Canary     bool           `cbor:",omitempty"`
 
 	// Adopted is when a person gave an orphan to this state; 0: the scheduler placed it. Its node takes it up by what
 	// its shim holds, should the record be lost.
@@ -308,6 +312,8 @@ type Metric struct {
 	ScoreMetaData      []*NodeScore
 	AllocationTime     time.Duration
 	CoalescedFailures  int
+	// Storage is what volumes keep from a place, and why; empty: they are not in the way.
+	Storage string `cbor:",omitempty"`
 	// Reasons tells node by node why it was refused, for people; at most 50 nodes are listed.
 	Reasons []NodeReason
 }

@@ -1,6 +1,7 @@
 package alloc
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -205,6 +206,17 @@ func waitsForStorage(a *Alloc, g *job.TaskGroup) bool {
 	return before
 }
 
+// StorageTrouble says why an alloc waits for its storage, or has failed for the sake of it; empty: it has not.
+func StorageTrouble(a *Alloc, g *job.TaskGroup) string {
+	if g == nil || len(g.Volumes) == 0 {
+		return ""
+	}
+	if !a.ClientTerminal() && waitsForStorage(a, g) {
+		return cmp.Or(waits(a), "its volumes are not there yet")
+	}
+	return ""
+}
+
 // HealthByReport is what a node's report decides about an alloc without a look at a clock: HealthBad, when it ended
 // though it should run; HealthAwait, when it was healthy and is to be judged again, because a task that ran ended or
 // runs anew; HealthRest otherwise.
@@ -214,6 +226,7 @@ func HealthByReport(old, now *Alloc, g *job.TaskGroup) (HealthDo, string) {
 		return HealthRest, ""
 	case now.ClientTerminal() && !old.ClientTerminal():
 		return HealthBad, endedReason(now, g)
+	case g.Update.HealthCheck == ManualHealth: // what a person said stands
 	case now.Healthy() && runsOf(old, g) != runsOf(now, g):
 		return HealthAwait, ""
 	}

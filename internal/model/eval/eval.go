@@ -28,6 +28,7 @@ const (
 	TriggerRollingUpdate = "rolling-update"
 	TriggerQueuedAllocs  = "queued-allocs"
 	TriggerMaxPlans      = "max-plan-attempts"
+	TriggerDeployment    = "deployment-watcher"
 )
 
 // Eval asks for one run of the scheduler over one job (and, for system jobs, over one node's change).
@@ -41,6 +42,7 @@ type Eval struct {
 	JobModifyIndex    uint64
 	Node              ids.Node
 	NodeModifyIndex   uint64
+	Deployment        ids.Deployment `cbor:",omitempty"` // that it belongs to; empty: none
 	Status            string
 	StatusDescription string
 	WaitUntil         time.Time

@@ -80,8 +80,11 @@ func (j *Job) Excesses() []*Excess {
 			continue
 		}
 		check(g.Name, "count", g.Count, MaxAllocs)
-		beyond = beyond || g.Count > MaxAllocs.Max
-		allocs += min(max(g.Count, 0), MaxAllocs.Max) // so that no sum overflows
+		check(g.Name, "canary", g.canaries(), MaxAllocs)
+		beyond = beyond || max(g.Count, g.canaries()) > MaxAllocs.Max
+		for _, n := range []int{g.Count, g.canaries()} {
+			allocs += min(max(n, 0), MaxAllocs.Max) // so that no sum overflows
+		}
 		constraints = constraints + len(g.Constraints)
 		affinities = affinities + len(g.Affinities)
 		spreads = spreads + breadth(g.Spreads)

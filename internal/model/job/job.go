@@ -294,6 +294,9 @@ type UpdateStrategy struct {
 	MinHealthyTime   time.Duration
 	HealthyDeadline  time.Duration
 	ProgressDeadline time.Duration
+	Canary           int  `cbor:",omitempty"`
+	AutoRevert       bool `cbor:",omitempty"`
+	AutoPromote      bool `cbor:",omitempty"`
 }
 
 // Modes of a restart policy.

@@ -23,6 +23,8 @@ type Member struct {
 	Key    KeyID
 	Token  string // by whose admission it came in; empty: it began the cluster
 	Joined time.Time
+	// NodePool is the one pool in which a node may be, by the token with which it came in; empty: any that it names.
+	NodePool string `cbor:",omitempty"`
 	// Seal is the public key that is sealed with what this one alone may open: X25519 (RFC 7748). Servers have one.
 	Seal []byte `cbor:",omitempty"`
 	// Address is where others reach a server's TLS port.
@@ -53,6 +55,18 @@ func (m *Member) Accepts(key KeyID) error {
 		fault.New(fault.Conflict, "join as", Principal{Role: m.Role, ID: m.ID}.String(),
 			fmt.Sprintf("it joined on %s with another key", m.Joined.Format(time.RFC3339))),
 		"put its own key back from a copy; or join under another name, with an empty data_dir and a token")
+}
+
+// MayBeIn says whether a node may be in a pool. One that came in without a token names its pool itself.
+func (m *Member) MayBeIn(pool string) error {
+	if m == nil || m.NodePool == "" || m.NodePool == pool {
+		return nil
+	}
+	return fault.WithHint(
+		fault.New(fault.Denied, "be in", fmt.Sprintf("node pool %q as node %s", pool, m.ID),
+			fmt.Sprintf("it joined with a token for nodes of pool %q", m.NodePool)),
+		fmt.Sprintf("write client { node_pool = %q }; or let it join anew under another id, with a token for pool %q",
+			m.NodePool, pool))
 }
 
 // Gone reports whether the member was removed.

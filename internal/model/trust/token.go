@@ -84,13 +84,15 @@ const (
 
 // Admission is what servers know of a token: whom it lets in, how often, until when.
 type Admission struct {
-	ID      string
-	Hash    []byte
-	Role    Role
-	Uses    int // left
-	Expires time.Time
-	By      string // who asked for it, as the API knows them
-	Created time.Time
+	ID   string
+	Hash []byte
+	Role Role
+	// NodePool is the one pool in which who joins by it may be; empty: it names its pool itself. Nodes have one.
+	NodePool string `cbor:",omitempty"`
+	Uses     int    // left
+	Expires  time.Time
+	By       string // who asked for it, as the API knows them
+	Created  time.Time
 
 	CreateIndex, ModifyIndex uint64
 }
@@ -103,6 +105,8 @@ func (a *Admission) Check(now time.Time) error {
 	switch {
 	case a.Role != Node && a.Role != Server:
 		return refuse(fmt.Sprintf("role %q: it is for a %s or a %s", a.Role, Node, Server))
+	case a.NodePool != "" && a.Role != Node:
+		return refuse("a node pool is for nodes, it is for a " + string(a.Role))
 	case a.Uses < 1 || a.Uses > MaxAdmissionUses:
 		return refuse(fmt.Sprintf("%d uses: it may have from 1 to %d", a.Uses, MaxAdmissionUses))
 	case !a.Expires.After(now) || a.Expires.After(now.Add(MaxAdmissionLifetime)):

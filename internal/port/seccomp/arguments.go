@@ -1,7 +1,6 @@
 package seccomp
 
 import (
-	filter "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -34,31 +33,33 @@ const (
 	wordSize     = 4
 )
 
-// precondition is the part of the filter that looks at arguments, before the part that knows names alone. The library
-// could do both, but goes on from a condition that does not hold with the argument in place of the call's number. Each
-// call with a condition is decided here, whatever its arguments.
+// precondition is the part of the filter that looks at arguments, before the part that knows numbers alone, for which
+// it leaves the number loaded. Each call with a condition is decided here, whatever its arguments, and each of another
+// architecture's form.
 func precondition(machine *arch.Info, of []condition, additional func(name string) bool) []bpf.Instruction {
-	var decisions []bpf.Instruction
+	number := bpf.LoadAbsolute{Off: offsetNumber, Size: wordSize}
+	out := []bpf.Instruction{
+		bpf.LoadAbsolute{Off: offsetArch, Size: wordSize},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(machine.ID), SkipTrue: 1},
+		bpf.RetConstant{Val: refusal(unix.ENOSYS)},
+		number,
+	}
 	for _, c := range of {
-		number, known := machine.SyscallNames[c.name]
+		call, known := machine.SyscallNames[c.name]
 		if known && !additional(c.name) {
 			decision := c.decide()
-			decisions = append(decisions,
-				bpf.LoadAbsolute{Off: offsetNumber, Size: wordSize},
-				bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(number), SkipTrue: uint8(len(decision))})
-			decisions = append(decisions, decision...)
+			out = append(out,
+				bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(call), SkipTrue: uint8(len(decision))})
+			out = append(out, decision...)
 		}
 	}
-	return append([]bpf.Instruction{
-		bpf.LoadAbsolute{Off: offsetArch, Size: wordSize},
-		bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: uint32(machine.ID), SkipTrue: uint8(len(decisions))},
-	}, decisions...)
+	return out
 }
 
 // decide ends with an answer in any case.
 func (c *condition) decide() []bpf.Instruction {
 	var out []bpf.Instruction
-	matching, otherwise := bpf.Instruction(bpf.RetConstant{Val: uint32(filter.ActionAllow)}), refusal(unix.EPERM)
+	matching, otherwise := uint32(unix.SECCOMP_RET_ALLOW), refusal(unix.EPERM)
 	if c.refuses {
 		matching, otherwise = otherwise, matching
 	}
@@ -71,12 +72,7 @@ func (c *condition) decide() []bpf.Instruction {
 				bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: a.mask},
 				bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: a.value, SkipTrue: uint8(rest)})
 		}
-		out = append(out, matching)
+		out = append(out, bpf.RetConstant{Val: matching})
 	}
-	return append(out, otherwise)
-}
-
-// refusal answers a call with an error.
-func refusal(e unix.Errno) bpf.Instruction {
-	return bpf.RetConstant{Val: uint32(filter.ActionErrno) | uint32(e)}
+	return append(out, bpf.RetConstant{Val: otherwise})
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	filter "github.com/elastic/go-seccomp-bpf"
 	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
@@ -29,26 +28,23 @@ func Compile(additional []string, keepProjects bool) ([]byte, error) {
 	if err := check(machine, additional); err != nil {
 		return nil, err
 	}
-	known := func(name string) bool { _, ok := machine.SyscallNames[name]; return ok }
 	more := func(name string) bool { return slices.Contains(additional, name) }
-	names := slices.DeleteFunc(slices.Concat(allowed, additional), func(n string) bool { return !known(n) })
-	slices.Sort(names)
-	denied := slices.DeleteFunc(slices.Clone(refused), func(n string) bool { return !known(n) || more(n) })
-	policy := filter.Policy{
-		DefaultAction: filter.ActionErrno,
-		Syscalls: []filter.SyscallGroup{
-			{Names: slices.Compact(names), Action: filter.ActionAllow},
-			{Names: denied, Action: filter.ActionErrno | filter.Action(unix.EPERM)},
-		},
+	answers := map[uint32]uint32{}
+	for _, list := range []struct {
+		names  []string
+		answer uint32
+	}{{refused, refusal(unix.EPERM)}, {allowed, unix.SECCOMP_RET_ALLOW}, {additional, unix.SECCOMP_RET_ALLOW}} {
+		for _, name := range list.names {
+			if number, known := machine.SyscallNames[name]; known {
+				answers[uint32(number)] = list.answer
+			}
+		}
 	}
-	program, err := policy.Assemble()
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "make", "the filter of system calls")
-	}
-	// The library knows no number of an error for its default action, which is the last instruction.
-	program[len(program)-1] = refusal(unix.ENOSYS)
-	return words(append(precondition(machine, conditionsOf(keepProjects), more), program...))
+	return words(append(precondition(machine, conditionsOf(keepProjects), more), search(answers)...))
 }
+
+// refusal answers a call with an error.
+func refusal(e unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(e) }
 
 // words brings a filter into the form in which it is handed over.
 func words(program []bpf.Instruction) ([]byte, error) {

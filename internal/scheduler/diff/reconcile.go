@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/job"
 )
 
@@ -24,6 +25,7 @@ const (
 	WhyDuplicate   = "another alloc has the same name"
 	WhyNodeUnfit   = "its node no longer fits the job"
 	WhyDoneStopped = "it had ended before the job was stopped"
+	WhyNotPromoted = "a canary that was not promoted"
 )
 
 // dueSoon is due now: the clocks of nodes and servers differ.
@@ -41,7 +43,12 @@ type Input struct {
 	// volume.
 	Change    func(*alloc.Alloc) Change
 	SharedUse func(*alloc.Alloc) bool
-	Now       time.Time
+	// Deploys: the cluster knows deployments. Deployment is that of the job's present version; nil: there is none.
+	Deploys    bool
+	Deployment *deployment.Deployment
+	Now        time.Time
+
+	hold string // why nothing of the version replaces an older one; set by who reconciles
 }
 
 // Result is what the group needs.
@@ -55,6 +62,11 @@ type Result struct {
 	// not healthy; nil: none is known not to be.
 	Rolling bool
 	Halted  *alloc.Alloc
+	// Held says what more allocs wait for before they are replaced, other than health; empty: for nothing.
+	Held string
+	// Canaries is how many the group is to have; of a system job Fits are the nodes that are to have an alloc.
+	Canaries int
+	Fits     int
 	// Spent are failed allocs that are not replaced any more.
 	Spent []*alloc.Alloc
 	// Leaving: successors are to be placed once the processes of stopped allocs are gone.
@@ -80,6 +92,8 @@ type Place struct {
 	Ends string
 	// Update: Previous runs, and runs an older version.
 	Update bool
+	// Canary: it is tried beside what it may replace. Former: it is of its predecessor's version of the job.
+	Canary, Former bool
 	// Together: all updates of the group go at once, because the mode of a volume that they share changes.
 	Together bool
 }
@@ -105,10 +119,12 @@ type slot struct {
 // Reconcile decides for a group of a service or batch job.
 func Reconcile(in Input) Result {
 	var r Result
+	tried := in.setApart()
 	slots := in.sort(&r)
 	if in.Group == nil {
-		return in.stopAll(slots, r)
+		return tried.stopAll(tried.sort(&r), in.stopAll(slots, r))
 	}
+	in.try(tried, slots, &r)
 	indexes := make([]int, 0, len(slots)+in.Group.Count)
 	for i := range slots {
 		indexes = append(indexes, i)
@@ -129,6 +145,7 @@ func Reconcile(in Input) Result {
 			kept = append(kept, a)
 		}
 	}
+	r.Held = in.hold
 	in.update(kept, &r)
 	return r
 }
@@ -250,13 +267,15 @@ func (r *Result) stop(a *alloc.Alloc, why string, lost bool) {
 
 // fill sees to it that an index has one alloc, and returns it if it runs already.
 func (in *Input) fill(index int, s *slot, r *Result) *alloc.Alloc {
+	before := len(r.Place)
+	defer func() { in.keepVersion(r, before) }()
 	if s == nil {
 		in.place(r, Place{Index: index})
 		return nil
 	}
 	if len(s.live) > 0 {
 		for _, a := range slices.Concat(s.live[1:], s.migrating) {
-			r.stop(a, WhyDuplicate, false)
+			r.stop(a, in.whyDouble(a), false)
 		}
 		r.lose(s.lost)
 		return s.live[0]
@@ -326,7 +345,7 @@ func (in *Input) retry(index int, a *alloc.Alloc, r *Result) {
 	if a.ClientStatus == alloc.ClientComplete {
 		why = WhyRunAgain
 	}
-	if in.Change(a) == Destructive || a.Migrate {
+	if in.Change(a) == Destructive && in.hold == "" || a.Migrate {
 		in.place(r, Place{Index: index, Previous: a, Ends: WhyUpdated})
 		return
 	}

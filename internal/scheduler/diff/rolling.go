@@ -42,15 +42,17 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 	}
 	budget := len(old)
 	switch u := in.Group.Update; {
+	case in.hold != "":
+		budget = 0
 	case u == nil || u.MaxParallel <= 0 || all:
 	case r.halted() != nil:
 		budget = 0
 	default:
 		budget = min(max(u.MaxParallel-unsettled-in.leaving(), 0), len(old))
 	}
-	// What does not work is replaced before what does.
+	// What does not work, or is not healthy yet, is replaced before what does.
 	slices.SortStableFunc(old, func(a, b *alloc.Alloc) int {
-		return cmp.Or(compareBool(works(a), works(b)), cmp.Compare(a.Index, b.Index))
+		return cmp.Or(compareBool(works(a), works(b)), compareBool(a.Healthy(), b.Healthy()), a.Index-b.Index)
 	})
 	for _, a := range old[:budget] {
 		r.Changes.DestructiveUpdate++

@@ -33,6 +33,9 @@ func ReconcileSystem(in SystemInput) Result {
 		byNode[a.Node] = append(byNode[a.Node], a)
 	}
 	slices.Sort(nodes)
+	r.Fits = len(in.Fits)
+	in.hold = in.held()
+	r.Held = in.hold
 	var kept []*alloc.Alloc
 	for _, n := range nodes {
 		one := in.Input

@@ -9,6 +9,7 @@ import (
 	"berth/internal/model/acl"
 	"berth/internal/server/controllers"
 	"berth/internal/server/endpoint/acls"
+	"berth/internal/server/endpoint/deployments"
 	"berth/internal/server/endpoint/joining"
 	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/endpoint/operator"
@@ -74,6 +75,7 @@ type Endpoints struct {
 	base      serving.Base
 	parts     *partitions.Endpoints
 	services  *services.Endpoints
+	deploys   *deployments.Endpoints
 	nodes     *nodes.Endpoints
 	orphans   *orphans.Endpoints
 	storage   *storage.Endpoints
@@ -108,6 +110,7 @@ func New(cfg Config) *Endpoints {
 			Log:      cfg.Log,
 		}),
 		services: services.New(services.Config{Base: base, Proposer: cfg.Proposer, Log: cfg.Log}),
+		deploys:  deployments.New(deployments.Config{Base: base, Proposer: cfg.Proposer, Log: cfg.Log}),
 		parts: partitions.New(partitions.Config{
 			Base:     base,
 			Proposer: cfg.Proposer,
@@ -174,8 +177,12 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.base, s, wire.AllocList, e.allocList)
 	serving.Unary(e.base, s, wire.AllocStop, e.allocStop)
 	serving.Unary(e.base, s, wire.NodeAllocList, e.nodeAllocList)
+	serving.Unary(e.base, s, wire.DeploymentAllocs, e.deploymentAllocs)
+	serving.Unary(e.base, s, wire.JobRevert, e.jobRevert)
+	serving.Unary(e.base, s, wire.JobStable, e.jobStable)
 	e.parts.Register(s)
 	e.services.Register(s)
+	e.deploys.Register(s)
 	e.nodes.Register(s)
 	e.orphans.Register(s)
 	e.storage.Register(s)

@@ -24,7 +24,7 @@ func (e *Endpoints) jobGet(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.O
 			return s.TableIndex(state.Jobs), nil
 		}
 		var index uint64
-		out.Item, index = s.JobView(w, j)
+		out.Item, index = views.JobView(s, w, j)
 		return index, nil
 	})
 }
@@ -43,7 +43,7 @@ func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.List[*w
 		index := s.TableIndex(state.Jobs)
 		out.Items, out.NextToken = make([]*wire.JobView, len(shown)), next
 		for i, j := range shown {
-			v, at := s.JobView(w, j)
+			v, at := views.JobView(s, w, j)
 			out.Items[i], index = v, max(index, at)
 		}
 		return index, nil
@@ -59,7 +59,7 @@ func (e *Endpoints) jobVersions(ctx context.Context, req *wire.Ref[ids.Job]) (*w
 			return s.TableIndex(state.Jobs), nil
 		}
 		out.Versions = s.JobVersions(w, req.Namespace, req.ID)
-		v, _ := s.JobView(nil, j)
+		v, _ := views.JobView(s, nil, j)
 		out.Status = v.Status
 		return s.ReadIndex(state.JobVersions, j.ModifyIndex), nil
 	})

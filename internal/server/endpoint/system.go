@@ -73,6 +73,16 @@ var contexts = []struct {
 			}
 		}
 	}},
+	{"deployment", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		sees := serving.Sees(ctx, acl.ReadJob)
+		return func(yield func(string) bool) {
+			for d := range s.Deployments(nil, serving.UUIDPrefix(r.Prefix)) {
+				if within(r.Namespace, d.Namespace) && sees(d.Namespace) && !yield(string(d.ID)) {
+					return
+				}
+			}
+		}
+	}},
 	{"evals", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		sees := serving.Sees(ctx, acl.ReadJob)
 		return func(yield func(string) bool) {
@@ -143,7 +153,7 @@ var contexts = []struct {
 
 // without lists the kinds that clients search for and of which there can be none yet. A search for every kind names the
 // first three, as it does where there are any; the others it names where it finds one.
-var without = []string{"host_volumes", "scaling_policy", "vars", "deployment", "quotas", "recommendations"}
+var without = []string{"host_volumes", "scaling_policy", "vars", "quotas", "recommendations"}
 
 // searchable refuses a kind that cannot be searched.
 func searchable(context string) error {

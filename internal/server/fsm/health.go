@@ -1,12 +1,14 @@
 package fsm
 
 import (
+	"maps"
 	"slices"
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/server/deploying"
 	"berth/internal/server/state"
 )
 
@@ -30,6 +32,7 @@ type HealthDecision struct {
 // alloc that has changed since it was looked at is passed over: whoever decided looks again.
 func (c *AllocHealth) Apply(tx *state.Tx, st Stamp) (any, error) {
 	var evals []ids.Eval
+	deployed := map[ids.Deployment]*job.Job{}
 	for _, d := range c.Decisions {
 		old := tx.Alloc(nil, d.Alloc)
 		if old == nil || old.ModifyIndex != d.Seen || !alloc.Judged(old, groupOf(tx, old)) {
@@ -40,10 +43,25 @@ func (c *AllocHealth) Apply(tx *state.Tx, st Stamp) (any, error) {
 		n.ModifyTime = st.Time.UnixNano()
 		tx.PutAlloc(&n)
 		j := tx.Job(nil, n.Namespace, n.Job)
-		if j.Stopped() || j.CreateIndex != n.JobCreateIndex || !behind(tx, j, n.TaskGroup) {
+		if j.Stopped() || j.CreateIndex != n.JobCreateIndex {
+			continue
+		}
+		if n.Deployment != "" {
+			deployed[n.Deployment] = j
+		}
+		if !behind(tx, j, n.TaskGroup) {
 			continue
 		}
 		if e := followUp(tx, c.Seed, eval.TriggerRollingUpdate, j); !slices.Contains(evals, e.ID) {
+			evals = append(evals, e.ID)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(deployed)) {
+		j := deployed[id]
+		if !deploying.Settle(tx, j.Namespace, j.ID) {
+			continue
+		}
+		if e := followUp(tx, c.Seed, eval.TriggerDeployment, j); !slices.Contains(evals, e.ID) {
 			evals = append(evals, e.ID)
 		}
 	}

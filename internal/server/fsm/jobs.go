@@ -7,12 +7,15 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/workload"
+	"berth/internal/server/deploying"
 	"berth/internal/server/partitions"
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
+	"berth/internal/server/versions"
 	"berth/internal/wire"
 )
 
@@ -21,15 +24,16 @@ func init() {
 	Register[JobDeregister]("job-deregister", 1, "server/endpoint")
 }
 
-// keptVersions is how many versions of a job are kept although no alloc refers to them, the present one included.
-const keptVersions = 6
-
 // Needs is what the job's members need: a server of an older version would not know them.
 func (c *JobRegister) Needs() uint64 {
-	if c.Job.HasServices() {
-		return max(SchemaServices, workload.Needs(c.Job))
+	needs := workload.Needs(c.Job)
+	if c.Job.TriesVersions() {
+		needs = max(needs, deployment.Schema)
 	}
-	return workload.Needs(c.Job)
+	if c.Job.HasServices() {
+		needs = max(needs, SchemaServices)
+	}
+	return needs
 }
 
 // JobRegistered is the result of JobRegister and JobDeregister.
@@ -100,6 +104,7 @@ func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
 	j.JobModifyIndex = st.Index
 	if old != nil {
 		j.Version = old.Version + 1
+		deploying.Cancel(tx, j.Namespace, j.ID, deployment.WhyNewer)
 	}
 	tx.PutJob(j)
 	if c.Submission != nil {
@@ -109,7 +114,7 @@ func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
 		s.Version = j.Version
 		tx.PutSubmission(&s)
 	}
-	pruneVersions(tx, j)
+	versions.Prune(tx, j)
 	return j
 }
 
@@ -149,29 +154,6 @@ func SameSpec(a, b *job.Job) (bool, error) {
 	return bytes.Equal(x, y), nil
 }
 
-// pruneVersions forgets versions of the present job beyond the newest keptVersions that no alloc refers to.
-func pruneVersions(tx *state.Tx, j *job.Job) {
-	versions := tx.JobVersions(nil, j.Namespace, j.ID)
-	if len(versions) <= keptVersions {
-		return
-	}
-	used := map[uint64]bool{}
-	for a := range tx.AllocsByJob(nil, j.Namespace, j.ID) {
-		if a.JobCreateIndex == j.CreateIndex {
-			used[a.JobVersion] = true
-		}
-	}
-	kept := map[uint64]bool{}
-	for i, v := range versions {
-		if i < keptVersions || used[v.Version] {
-			kept[v.Version] = true
-			continue
-		}
-		tx.DeleteJobVersion(v)
-	}
-	tx.DeleteSubmissions(j.Namespace, j.ID, func(v uint64) bool { return kept[v] })
-}
-
 // JobDeregister asks a job to stop, and with Purge forgets it; its allocs go by the evaluation that this makes.
 type JobDeregister struct {
 	Namespace       ids.Namespace
@@ -189,16 +171,17 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		return nil, jobNotFound(c.Namespace, c.Job)
 	}
 	out := &JobRegistered{Outcome: Updated, Version: old.Version, JobModifyIndex: st.Index}
+	deploying.Cancel(tx, c.Namespace, c.Job, deployment.WhyStopped)
 	if c.Purge {
 		tx.DeleteJob(c.Namespace, c.Job)
 		tx.DeleteSubmissions(c.Namespace, c.Job, func(uint64) bool { return false })
-		DropUnusedVersions(tx, c.Namespace, c.Job)
+		versions.DropUnused(tx, c.Namespace, c.Job)
 	} else if !old.Stop {
 		j := *old
 		j.Stop, j.JobModifyIndex = true, st.Index
 		j.Version++
 		tx.PutJob(&j)
-		pruneVersions(tx, &j)
+		versions.Prune(tx, &j)
 		out.Version = j.Version
 	}
 	provision.DropAbandoned(tx, old)
@@ -226,21 +209,5 @@ func hurry(tx *state.Tx, st Stamp, ns ids.Namespace, id ids.Job) {
 			n.ModifyTime = st.Time.UnixNano()
 			tx.PutAlloc(&n)
 		}
-	}
-}
-
-// DropUnusedVersions forgets the stored versions of an id that no alloc refers to and that are not of its present job.
-func DropUnusedVersions(tx *state.Tx, ns ids.Namespace, id ids.Job) {
-	type ref struct{ create, version uint64 }
-	used := map[ref]bool{}
-	for a := range tx.AllocsByJob(nil, ns, id) {
-		used[ref{a.JobCreateIndex, a.JobVersion}] = true
-	}
-	present := tx.Job(nil, ns, id)
-	for _, v := range tx.StoredJobVersions(nil, ns, id) {
-		if present != nil && present.CreateIndex == v.CreateIndex || used[ref{v.CreateIndex, v.Version}] {
-			continue
-		}
-		tx.DeleteJobVersion(v)
 	}
 }

@@ -2,20 +2,34 @@ package fsm
 
 import (
 	"fmt"
+	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
+	"berth/internal/server/deploying"
 	"berth/internal/server/state"
 )
 
 func init() { Register[PlanApply]("plan-apply", identities, "server/planner") }
 
+// Needs is what a deployment needs, and what belongs to one.
+func (c *PlanApply) Needs() uint64 {
+	if c.Deployment != nil || slices.ContainsFunc(c.Place, func(a *alloc.Alloc) bool { return a.Deployment != "" }) {
+		return deployment.Schema
+	}
+	return 0
+}
+
 // Apply returns nil.
 func (c *PlanApply) Apply(tx *state.Tx, st Stamp) (any, error) {
+	if c.Deployment != nil {
+		deploying.Begin(tx, c.Deployment)
+	}
 	for _, s := range c.Stop {
 		if old := tx.Alloc(nil, s.Alloc); old != nil {
 			stopAlloc(tx, st, old, s)
@@ -43,6 +57,9 @@ func (c *PlanApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		putEvals(tx, []*eval.Eval{c.Eval})
 	}
 	putEvals(tx, c.Evals)
+	if c.Eval != nil { // what is left of a plan that was committed in part follows with the rest
+		deploying.Settle(tx, c.Eval.Namespace, c.Eval.Job)
+	}
 	return nil, nil
 }
 

@@ -3,6 +3,7 @@ package fsm
 import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/volume"
 )
@@ -21,6 +22,8 @@ type PlanApply struct {
 	Claims []*volume.Claim
 	// QueueDrop ends queued claims that give way.
 	QueueDrop []volume.ClaimKey
+	// Deployment is begun with the first placement of its version; nil: none is.
+	Deployment *deployment.Deployment `cbor:",omitempty"`
 }
 
 // AllocStop gives up one alloc. DesiredStatus empty is stop; ClientStatus is lost or unknown, or empty.

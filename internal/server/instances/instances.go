@@ -25,6 +25,10 @@ import (
 // namespace, where agents of servers register them.
 const Bundled ids.Plugin = "local-csi"
 
+// Ended is why an instance does not count whose allocation has ended. That is no more than the order of two reports, as
+// long as the node goes on to say that the instance is gone too.
+const Ended = "its allocation has ended"
+
 // On are the instances of a node that count, as it orders them; none of no node. The answer is frozen.
 func On(s *state.Snap, w *state.Watch, n *node.Node) []*plugin.Instance {
 	if n == nil {
@@ -86,7 +90,7 @@ func whyUnplaced(s *state.Snap, w *state.Watch, on ids.Node, i *plugin.Instance)
 	case a.Node != on:
 		return "its allocation is placed on node " + ids.Short(a.Node)
 	case a.ProcessesGone():
-		return "its allocation has ended"
+		return Ended
 	case i.Plugin == Bundled && a.Namespace != ids.ReservedNamespace:
 		return "that is the bundled plugin, and its allocation is not Berth's own"
 	case !runs(s.JobOf(nil, a), a.TaskGroup, i):

@@ -48,7 +48,8 @@ func volumeOf(v job.VolumeRequest) *job.Job {
 
 func cases() []asked {
 	var out []asked
-	for _, some := range [][]asked{ofJobs(), ofAllocs(), ofVolumes(), ofCluster(), ofLists(), ofVariables()} {
+	groups := [][]asked{ofJobs(), ofDeployments(), ofAllocs(), ofVolumes(), ofCluster(), ofLists(), ofVariables()}
+	for _, some := range groups {
 		out = append(out, some...)
 	}
 	return out
@@ -109,6 +110,29 @@ func ofJobs() []asked {
 		calls(wire.EvalGet, "of app", &wire.Ref[ids.Eval]{Query: inside("other"), ID: "appa"}),
 		calls(wire.EvalGet, "that is not there", &wire.Ref[ids.Eval]{Query: inside("other"), ID: "gone"}),
 		calls(wire.EvalAllocs, "of app", &wire.Ref[ids.Eval]{Query: inside("other"), ID: "appa"}),
+	}
+}
+
+func ofDeployments() []asked {
+	app, all := inside("app"), inside("*")
+	a := wire.DeploymentRequest{Namespace: "other", Deployment: "appa"}
+	gone := wire.DeploymentRequest{Namespace: "other", Deployment: "gone"}
+	return []asked{
+		calls(wire.DeploymentList, "in app", &app),
+		calls(wire.DeploymentList, "in *", &all),
+		calls(wire.DeploymentGet, "of app", &wire.Ref[ids.Deployment]{Query: inside("other"), ID: "appa"}),
+		calls(wire.DeploymentGet, "that is not there", &wire.Ref[ids.Deployment]{Query: inside("other"), ID: "gone"}),
+		calls(wire.DeploymentAllocs, "of app", &wire.Ref[ids.Deployment]{Query: inside("other"), ID: "appa"}),
+		calls(wire.DeploymentOfJob, "in app", &wire.JobDeploymentsRequest{Query: app, Job: "a"}),
+		calls(wire.DeploymentOfJob, "in *", &wire.JobDeploymentsRequest{Query: all, Job: "a"}),
+		calls(wire.DeploymentPromote, "of app", &wire.DeploymentPromoteRequest{DeploymentRequest: a}),
+		calls(wire.DeploymentPromote, "that is not there", &wire.DeploymentPromoteRequest{DeploymentRequest: gone}),
+		calls(wire.DeploymentFail, "of app", &a),
+		calls(wire.DeploymentPause, "of app", &wire.DeploymentPauseRequest{DeploymentRequest: a}),
+		calls(wire.DeploymentSetHealth, "of app", &wire.DeploymentHealthRequest{DeploymentRequest: a}),
+		calls(wire.JobRevert, "in app", &wire.JobRevertRequest{Namespace: "app", Job: "a"}),
+		calls(wire.JobRevert, "in *", &wire.JobRevertRequest{Namespace: "*", Job: "a"}),
+		calls(wire.JobStable, "in app", &wire.JobStableRequest{Namespace: "app", Job: "a"}),
 	}
 }
 

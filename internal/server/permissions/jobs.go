@@ -59,6 +59,43 @@ var jobs = []entry{
 	asks(wire.EvalList, func(r *wire.Query, _ *state.Snap) []need { return listed(r.Namespace, acl.ReadJob) }),
 	asks(wire.EvalGet, readsEval),
 	asks(wire.EvalAllocs, readsEval),
+	// A version that is gone back to is judged as if it were submitted.
+	asks(wire.JobRevert, func(r *wire.JobRevertRequest, s *state.Snap) []need {
+		if j := s.Job(nil, r.Namespace, r.Job); j != nil {
+			if v := s.JobVersion(nil, r.Namespace, r.Job, j.CreateIndex, r.Version); v != nil {
+				return submits(v, acl.RevertJob)
+			}
+		}
+		return in(r.Namespace, acl.RevertJob)
+	}),
+	asks(wire.JobStable, func(r *wire.JobStableRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.StableJob)
+	}),
+}
+
+var deployments = []entry{
+	asks(wire.DeploymentList, func(r *wire.Query, _ *state.Snap) []need { return listed(r.Namespace, acl.ReadJob) }),
+	asks(wire.DeploymentGet, readsDeployment),
+	asks(wire.DeploymentAllocs, readsDeployment),
+	asks(wire.DeploymentOfJob, func(r *wire.JobDeploymentsRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.ReadJob)
+	}),
+	asks(wire.DeploymentPromote, func(r *wire.DeploymentPromoteRequest, s *state.Snap) []need {
+		return ofDeployment(s, r.Deployment, r.Namespace, acl.PromoteDeployment)
+	}),
+	asks(wire.DeploymentFail, func(r *wire.DeploymentRequest, s *state.Snap) []need {
+		return ofDeployment(s, r.Deployment, r.Namespace, acl.FailDeployment)
+	}),
+	asks(wire.DeploymentPause, func(r *wire.DeploymentPauseRequest, s *state.Snap) []need {
+		return ofDeployment(s, r.Deployment, r.Namespace, acl.PauseDeployment)
+	}),
+	asks(wire.DeploymentSetHealth, func(r *wire.DeploymentHealthRequest, s *state.Snap) []need {
+		return ofDeployment(s, r.Deployment, r.Namespace, acl.SetDeploymentHealth)
+	}),
+}
+
+func readsDeployment(r *wire.Ref[ids.Deployment], s *state.Snap) []need {
+	return ofDeployment(s, r.ID, r.Namespace, acl.ReadJob)
 }
 
 var allocs = []entry{

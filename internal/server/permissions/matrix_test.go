@@ -16,6 +16,7 @@ import (
 	"berth/internal/base/redact"
 	"berth/internal/model/acl"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/volume"
@@ -174,6 +175,7 @@ func fill(tx *state.Tx, ns ids.Namespace) {
 		j := jobIn(ns, id, driver)
 		tx.PutJob(j)
 		tx.PutEval(&eval.Eval{ID: ids.Eval(string(ns) + string(id)), Namespace: ns, Job: id})
+		tx.PutDeployment(&deployment.Deployment{ID: ids.Deployment(string(ns) + string(id)), Namespace: ns, Job: id})
 		tx.PutAlloc(&alloc.Alloc{
 			ID:             ids.Alloc(string(ns) + string(id)),
 			Namespace:      ns,

@@ -104,6 +104,14 @@ func ofEval(s *state.Snap, id ids.Eval, named ids.Namespace, any ...acl.Capabili
 	return inThat(e.Namespace, named, true, any...)
 }
 
+func ofDeployment(s *state.Snap, id ids.Deployment, named ids.Namespace, any ...acl.Capability) []need {
+	d := s.Deployment(nil, id)
+	if d == nil {
+		return in(named, any...)
+	}
+	return inThat(d.Namespace, named, true, any...)
+}
+
 // onNode is for what a node is asked about an alloc. Of allocs that the state does not know nodes may know more: those
 // are of any namespace, and so is what another node than the alloc's has under its id.
 func onNode(s *state.Snap, ref wire.AgentRef, any ...acl.Capability) []need {

@@ -233,6 +233,9 @@ func (c *check) result() *result {
 			v.rivals = append(v.rivals, f.applied)
 		}
 	}
+	if len(cmd.Place) > 0 {
+		cmd.Deployment = plan.Deployment
+	}
 	if cmd.Eval != nil || len(cmd.Place)+len(cmd.Stop) > 0 {
 		v.cmd = cmd
 	}

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -20,7 +21,13 @@ import (
 // ViewOf shows a snapshot of the state to the scheduler.
 func ViewOf(s *state.Snap) scheduler.View {
 	r := &reader{snap: s}
-	return scheduler.View{Jobs: r, Nodes: r, Volumes: r, Pools: s.Understands(PoolSchema)}
+	return scheduler.View{
+		Jobs:        r,
+		Nodes:       r,
+		Volumes:     r,
+		Pools:       s.Understands(PoolSchema),
+		Deployments: s.Understands(deployment.Schema),
+	}
 }
 
 // PoolSchema is the number of the cluster from which on explanations name the pool of their job.
@@ -41,6 +48,10 @@ func (r *reader) JobAllocs(ns ids.Namespace, id ids.Job) []*alloc.Alloc {
 
 func (r *reader) JobEvals(ns ids.Namespace, id ids.Job) []*eval.Eval {
 	return slices.Collect(r.snap.EvalsByJob(nil, ns, id))
+}
+
+func (r *reader) Deployment(id ids.Deployment) *deployment.Deployment {
+	return r.snap.Deployment(nil, id)
 }
 
 func (r *reader) Groups() iter.Seq[*node.GroupSize] { return r.snap.NodeGroups() }

@@ -6,6 +6,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/derive/service"
+	"berth/internal/model/deployment"
 	"berth/internal/model/job"
 	"berth/internal/wire"
 )
@@ -149,11 +150,22 @@ func (tx *Tx) PutJob(j *job.Job) {
 	jobVersions.put(tx, j)
 }
 
+// PutJobVersion stores a version again that is stored already, the present one included.
+func (tx *Tx) PutJobVersion(j *job.Job) {
+	j.ModifyIndex = tx.stamp.Index
+	now := tx.Job(nil, j.Namespace, j.ID)
+	if now != nil && now.CreateIndex == j.CreateIndex && now.Version == j.Version {
+		jobs.put(tx, j)
+	}
+	jobVersions.put(tx, j)
+}
+
 // DeleteJob forgets the present version; versions that allocs refer to stay until DeleteJobVersion.
 func (tx *Tx) DeleteJob(ns ids.Namespace, id ids.Job) bool { return jobs.drop(tx, jobKey(ns, id)) }
 
-// DeleteJobVersion forgets one stored version.
+// DeleteJobVersion forgets one stored version, and with it its deployment.
 func (tx *Tx) DeleteJobVersion(j *job.Job) bool {
+	deployments.drop(tx, KeyOf(deployment.IDOf(j.Namespace, j.ID, j.CreateIndex, j.Version)))
 	return jobVersions.drop(tx, jobVersions.key(j))
 }
 

@@ -16,6 +16,7 @@ var tables = []tableDef{
 	volumeSnapshots, plugins, inventories, inventoryHeads, secrets, marks, claimProofs, signingKeys,
 	tombstones, provenEnds, shortages, recoveries, evidences, sessions, authorities, admissions, joined,
 	dataKeys, aclPolicies, aclRoles, aclTokens, aclBootstraps, autopilots, nodePools, variables,
+	deployments,
 }
 
 // snapshotFormat is the number of the stream's form.

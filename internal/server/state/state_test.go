@@ -234,48 +234,6 @@ func TestABrokenSnapshotIsRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestSummaryAndStatusFollowAllocs(t *testing.T) {
-	s := New()
-	write(t, s, 1, func(tx *Tx) {
-		j := jobNamed("d", "j")
-		j.Type, j.TaskGroups = job.TypeService, []*job.TaskGroup{{Name: "g"}, {Name: "h"}}
-		tx.PutJob(j)
-	})
-	view := func() (string, uint64) {
-		snap := s.Snapshot()
-		v, index := snap.JobView(nil, snap.Job(nil, "d", "j"))
-		if len(v.Summary) != 2 {
-			t.Errorf("summary of %d groups", len(v.Summary))
-		}
-		return v.Status, index
-	}
-	if st, _ := view(); st != job.StatusPending {
-		t.Errorf("at first: %s", st)
-	}
-	put := func(index uint64, client string) {
-		write(t, s, index, func(tx *Tx) {
-			tx.PutAlloc(&alloc.Alloc{
-				ID:             "1",
-				Namespace:      "d",
-				Job:            "j",
-				JobCreateIndex: 1,
-				TaskGroup:      "g",
-				ClientStatus:   client,
-			})
-		})
-	}
-	put(2, alloc.ClientRunning)
-	if st, index := view(); st != job.StatusRunning || index != 2 {
-		t.Errorf("with a running alloc: %s at %d", st, index)
-	}
-	put(3, alloc.ClientFailed)
-	if st, index := view(); st != job.StatusDead || index != 3 {
-		t.Errorf("with a failed alloc: %s at %d", st, index)
-	}
-}
-
-// Given a list that somebody reads, twice, when something is added to it, then both readings were the same, and who
-// waits for the list wakes.
 func TestAListWakesForWhatIsAddedToIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New()

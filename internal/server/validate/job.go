@@ -89,10 +89,8 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 	}
 	f := fleet{s: s, taken: map[string][]taskconfig.Schema{}}
 	for _, g := range j.TaskGroups {
-		if u := g.Update; u != nil && u.HealthCheck == alloc.ManualHealth && u.MaxParallel > 0 {
-			warnings = append(warnings, fmt.Sprintf("group %q: with health_check = \"manual\" an update stops after "+
-				"max_parallel allocations: nobody can say yet that they are healthy", g.Name))
-		}
+		errs = append(errs, triable(j, g))
+		warnings = append(warnings, untried(j, g)...)
 		for _, t := range g.Tasks {
 			w, err := mountable(s, j, g, t)
 			errs = append(errs, runnable(f, j, g, t), err)

@@ -11,7 +11,7 @@ import (
 func Counts(s *state.Snap) *wire.CountsReply {
 	out := &wire.CountsReply{Claims: map[string]int{}, Evals: map[string]int{}}
 	for j := range s.Jobs(nil, wire.AllNamespaces, "") {
-		v, _ := s.JobView(nil, j)
+		v, _ := JobView(s, nil, j)
 		out.Jobs = append(out.Jobs, wire.JobCount{
 			Namespace: j.Namespace,
 			Job:       j.ID,

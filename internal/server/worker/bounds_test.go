@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/server/fsm"
+	"berth/internal/server/views"
 	"berth/internal/wire"
 )
 
@@ -42,7 +43,8 @@ func TestACountBeyondTheBoundEndsNoServer(t *testing.T) {
 				!strings.Contains(h.why(job), "count 2000000000 exceeds") {
 				t.Errorf("job %s: %s", job, h.why(job))
 			}
-			if v, _ := s.JobView(nil, s.Job(nil, ids.DefaultNamespace, ids.Job(job))); v.Summary["g"].Queued != 1 {
+			v, _ := views.JobView(s, nil, s.Job(nil, ids.DefaultNamespace, ids.Job(job)))
+			if v.Summary["g"].Queued != 1 {
 				t.Errorf("job %s: summary %+v", job, v.Summary)
 			}
 		}

@@ -41,6 +41,14 @@ func TestMain(m *testing.M) {
 // stands.
 func stage(t *testing.T, iso *shimproto.Isolate) (pid int, err error) {
 	t.Helper()
+	pid, end, err := begin(t, iso)
+	t.Cleanup(end)
+	return pid, err
+}
+
+// begin is stage for those who end it themselves.
+func begin(t testing.TB, iso *shimproto.Isolate) (pid int, end func(), err error) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces need root")
 	}
@@ -72,10 +80,10 @@ func stage(t *testing.T, iso *shimproto.Isolate) (pid int, err error) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
+	end = func() {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // by that
-	})
+	}
 	_, writeErr := specW.Write(shimproto.Marshal(iso))
 	for _, err := range []error{writeErr, specW.Close(), reportW.Close()} {
 		if err != nil {
@@ -87,13 +95,13 @@ func stage(t *testing.T, iso *shimproto.Isolate) (pid int, err error) {
 		t.Fatal(err)
 	}
 	if typ == shimproto.TypeDone {
-		return cmd.Process.Pid, nil
+		return cmd.Process.Pid, end, nil
 	}
 	var f shimproto.Fault
 	if err := shimproto.Unmarshal(payload, &f); err != nil {
 		t.Fatal(err)
 	}
-	return 0, f.Err()
+	return 0, end, f.Err()
 }
 
 // place makes an empty directory for the root, and one with files to show in it.

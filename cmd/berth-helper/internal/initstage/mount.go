@@ -12,27 +12,40 @@ import (
 	"berth/internal/base/fault"
 )
 
-// clone copies the mount tree at a path of the node, detached. The path is resolved once; what is mounted is what was
-// found, whatever happens to the names meanwhile.
-func clone(source string) (tree int, isDir bool, err error) {
-	fd, err := unix.Openat2(unix.AT_FDCWD, source,
+// look finds what is at a path of the node, which is resolved once: what is done with it is done to what was found,
+// whatever happens to the names meanwhile.
+func look(dir int, name string) (fd int, st unix.Stat_t, err error) {
+	fd, err = unix.Openat2(dir, name,
 		&unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_MAGICLINKS})
+	if err != nil {
+		return -1, st, err
+	}
+	if err := unix.Fstat(fd, &st); err != nil {
+		return -1, st, errors.Join(err, unix.Close(fd))
+	}
+	return fd, st, nil
+}
+
+// clone copies the mount tree at a path of the node, detached.
+func clone(source string) (tree int, isDir bool, err error) {
+	fd, st, err := look(unix.AT_FDCWD, source)
 	if err != nil {
 		return -1, false, fault.Wrap(err, fault.Invalid, "mount", quote(source))
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return -1, false, fault.Wrap(err, fault.Internal, "mount", quote(source))
-	}
 	if st.Mode&unix.S_IFMT == unix.S_IFLNK {
 		return -1, false,
 			fault.WithHint(fault.New(fault.Invalid, "mount", quote(source), "it is a symbolic link"),
 				"name the directory that it points to")
 	}
+	tree, err = cloneOf(fd, source)
+	return tree, st.Mode&unix.S_IFMT == unix.S_IFDIR, err
+}
+
+// cloneOf copies the mount tree at what was found at a path of the node.
+func cloneOf(fd int, source string) (tree int, err error) {
 	tree, err = unix.OpenTree(fd, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
-	return tree, st.Mode&unix.S_IFMT == unix.S_IFDIR,
-		fault.Wrap(err, fault.Internal, "clone the mounts at", quote(source))
+	return tree, fault.Wrap(err, fault.Internal, "clone the mounts at", quote(source))
 }
 
 // restrict sets attributes (read-only, nosuid …) and propagation of a whole detached tree.
@@ -102,6 +115,13 @@ func (r *root) target(p string, dir bool) (int, error) {
 			fault.Wrap(err, fault.Invalid, "make", "mount target "+quote(p)+" in the task's root"),
 			"it does not exist and what lies above it is read-only or not a directory; choose a destination below "+
 				"/local or one of its own, like /data")
+	}
+	// Most are there, and need no look at what lies above them.
+	if fd, err := r.inRoot(p, 0); !errors.Is(err, unix.ENOENT) {
+		if err != nil {
+			return fail(err)
+		}
+		return fd, nil
 	}
 	parts := strings.Split(strings.Trim(path.Clean("/"+p), "/"), "/")
 	at := ""

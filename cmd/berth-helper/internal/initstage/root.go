@@ -20,6 +20,8 @@ type root struct {
 	trees []tree
 	links []link // of the task's /etc
 	users int    // the task's user namespace; -1: the node's
+	etc   int    // the task's /etc, until it is sealed; 0: it has none of its own
+	empty int    // an empty read-only directory that hides others; 0: none was needed yet
 }
 
 // tree is a detached mount that waits to be attached.
@@ -91,38 +93,44 @@ func (r *root) add(b shimproto.Bind, system bool) error { return r.addTree(b, sy
 
 // addTree clones a tree; its numbers of users and groups are shifted for the task's user namespace where asked for.
 func (r *root) addTree(b shimproto.Bind, system, shift bool) error {
-	propagation, ok := propagations[b.Propagation]
-	if !ok {
+	if _, ok := propagations[b.Propagation]; !ok {
 		return fault.New(fault.Invalid, "mount", quote(b.Source), "propagation "+quote(b.Propagation)+" is not known")
 	}
 	fd, dir, err := clone(b.Source)
 	if err != nil {
 		return err
 	}
-	if shift {
-		if fd, err = r.shift(fd, &b); err != nil {
-			return err
-		}
-	}
-	attrs := r.confined()
-	if b.ReadOnly {
-		attrs |= unix.MOUNT_ATTR_RDONLY
-	}
-	if !dir || b.Source == "/dev" {
-		attrs &^= unix.MOUNT_ATTR_NODEV // a block volume is a device node bound as a file
-	}
-	if attrs != 0 || propagation != 0 {
-		if err := restrict(fd, attrs, propagation); err != nil {
-			return fault.Wrap(err, fault.Internal, "restrict mount of", quote(b.Source))
-		}
-	}
-	r.trees = append(r.trees, tree{
+	return r.keep(tree{
 		fd:     fd,
 		dir:    dir,
 		target: b.Target,
 		bind:   &b,
 		system: system,
-	})
+	}, shift)
+}
+
+// keep notes a cloned tree that waits to be attached, and restricts it.
+func (r *root) keep(t tree, shift bool) error {
+	b := t.bind
+	if shift {
+		var err error
+		if t.fd, err = r.shift(t.fd, b); err != nil {
+			return err
+		}
+	}
+	attrs, propagation := r.confined(), propagations[b.Propagation]
+	if b.ReadOnly {
+		attrs |= unix.MOUNT_ATTR_RDONLY
+	}
+	if !t.dir || b.Source == "/dev" {
+		attrs &^= unix.MOUNT_ATTR_NODEV // a block volume is a device node bound as a file
+	}
+	if attrs != 0 || propagation != 0 {
+		if err := restrict(t.fd, attrs, propagation); err != nil {
+			return fault.Wrap(err, fault.Internal, "restrict mount of", quote(b.Source))
+		}
+	}
+	r.trees = append(r.trees, t)
 	return nil
 }
 
@@ -206,11 +214,20 @@ func (r *root) attachSystem() error {
 		if !t.system {
 			continue
 		}
-		if err := r.attach(t.fd, t.target, t.dir); err != nil {
+		if err := r.attachOne(t); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// attachOne mounts a tree of the system.
+func (r *root) attachOne(t tree) error {
+	name, ok := strings.CutPrefix(t.target, etc+"/")
+	if !ok || r.etc == 0 || strings.Contains(name, "/") {
+		return r.attach(t.fd, t.target, t.dir)
+	}
+	return r.attachEtc(t, name)
 }
 
 // attachBinds mounts what the job asked for, in order, over everything else.
@@ -251,5 +268,9 @@ func (r *root) pivot() error {
 	if err == nil {
 		err = unix.Chdir("/")
 	}
-	return fault.Wrap(errors.Join(err, unix.Close(r.fd)), fault.Internal, "enter", "the task's root")
+	err = errors.Join(err, unix.Close(r.fd))
+	if r.empty != 0 {
+		err = errors.Join(err, unix.Close(r.empty))
+	}
+	return fault.Wrap(err, fault.Internal, "enter", "the task's root")
 }

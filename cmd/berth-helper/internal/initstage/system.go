@@ -163,18 +163,33 @@ func (r *root) mask(p string) error {
 	case unix.S_IFLNK:
 		return nil
 	case unix.S_IFDIR:
-		cover, err = fresh("tmpfs",
-			unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|
-				unix.MOUNT_ATTR_NOEXEC, "mode=0555", "size=4k")
+		cover, err = r.emptyDir()
 	default:
 		cover, err = unix.OpenTree(r.fd, "dev/null", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC)
 	}
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "mask", quote(p))
 	}
-	defer unix.Close(cover)
+	if cover != r.empty {
+		defer unix.Close(cover)
+	}
 	return fault.Wrap(unix.MoveMount(cover, "", fd, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH),
 		fault.Internal, "mask", quote(p))
+}
+
+// emptyDir returns an empty read-only directory as a tree: one memory file system for all of them. The first keeps its
+// descriptor, which what is mounted already can be cloned by.
+func (r *root) emptyDir() (int, error) {
+	if r.empty != 0 {
+		return unix.OpenTree(r.empty, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	}
+	fd, err := fresh("tmpfs",
+		unix.MOUNT_ATTR_RDONLY|unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV|unix.MOUNT_ATTR_NOEXEC, "mode=0555",
+		"size=4k")
+	if err == nil {
+		r.empty = fd
+	}
+	return fd, err
 }
 
 // readOnly mounts a path, if there is one, over itself, read-only.

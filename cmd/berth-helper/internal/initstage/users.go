@@ -39,6 +39,9 @@ func actAs(uid, gid uint32) error {
 // actingAs does something as the owner of files, and is root of the task again afterwards. A thread that cannot be so
 // again is thrown away with its goroutine.
 func (r *root) actingAs(uid, gid uint32, do func() error) error {
+	if uid == r.iso.FirstID && gid == r.iso.FirstID {
+		return do() // it is
+	}
 	runtime.LockOSThread()
 	err := actAs(uid, gid)
 	if err == nil {

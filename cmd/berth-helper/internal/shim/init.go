@@ -8,7 +8,10 @@ import (
 	"path"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"berth/cmd/berth-helper/internal/spawn"
+	"berth/internal/base/fault"
 	"berth/internal/shimproto"
 )
 
@@ -29,31 +32,31 @@ func (s *initStage) close() {
 }
 
 // startInit starts the init stage, which builds the task's root in its own mount namespace and then holds the
-// namespaces. It is their first process: it reaps orphans, and when it dies the kernel kills all others.
-func (p *process) startInit() error {
+// namespaces. It is their first process: it reaps orphans, and when it dies the kernel kills all others. What it
+// reports is for readReport.
+func (p *process) startInit() (report *os.File, err error) {
 	iso := *p.launch.Isolate
 	if iso.NoNewPrivileges {
 		iso.Cgroups = cgroupBinds(p.cgroup.Shown())
 	}
 	null, err := os.OpenFile("/dev/null", os.O_RDWR, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer null.Close()
-	specR, specW, err := os.Pipe()
+	spec, err := inMemory("root", shimproto.Marshal(&iso))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer specR.Close()
-	reportR, reportW, err := os.Pipe()
+	defer spec.Close()
+	report, reportW, err := os.Pipe()
 	if err != nil {
-		return errors.Join(err, specW.Close())
+		return nil, err
 	}
-	defer reportR.Close()
-	files := []*os.File{null, null, null, specR, reportW}
+	files := []*os.File{null, null, null, spec, reportW}
 	if iso.FirstID != 0 {
 		if p.init.users, err = spawn.UserNamespace(iso.FirstID); err != nil {
-			return errors.Join(err, reportW.Close(), specW.Close())
+			return nil, errors.Join(err, reportW.Close(), report.Close())
 		}
 		files = append(files, p.init.users)
 	}
@@ -66,15 +69,27 @@ func (p *process) startInit() error {
 		Netns:  p.init.netns,
 		Clone:  uintptr(namespaces(&iso)),
 	})
-	err = errors.Join(err, reportW.Close())
+	if err = errors.Join(err, reportW.Close()); err != nil {
+		return nil, errors.Join(err, report.Close())
+	}
+	return report, nil
+}
+
+// inMemory makes a file without a name of a text, which a reader has whole from the beginning on: nobody waits for who
+// writes.
+func inMemory(name string, text []byte) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_NOEXEC_SEAL)
+	if errors.Is(err, unix.EINVAL) { // before Linux 6.3
+		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	}
 	if err != nil {
-		return errors.Join(err, specW.Close())
+		return nil, fault.Wrap(err, fault.Internal, "make", "a file in memory")
 	}
-	_, err = specW.Write(shimproto.Marshal(&iso))
-	if err := errors.Join(err, specW.Close()); err != nil {
-		return err
+	f := os.NewFile(uintptr(fd), name)
+	if _, err := f.WriteAt(text, 0); err != nil { // which leaves the reader's place at the beginning
+		return nil, errors.Join(err, f.Close())
 	}
-	return readReport(reportR)
+	return f, nil
 }
 
 // cgroupBinds show a task its own groups where runtimes look for their limits.

@@ -80,7 +80,14 @@ func (p *process) start() error {
 	if err := p.cgroup.Create(cgroup.Limits(p.launch.Limits)); err != nil {
 		return err
 	}
-	logs, ends, err := tasklog.Open(p.launch.Task, p.launch.Logs)
+	report, err := p.enclose()
+	if err != nil {
+		return err
+	}
+	if report != nil {
+		defer report.Close()
+	}
+	logs, ends, err := tasklog.Open(p.launch.Task, p.launch.Logs) // while the root is built
 	if err != nil {
 		return err
 	}
@@ -93,13 +100,8 @@ func (p *process) start() error {
 			return l.Run()
 		})
 	}
-	if p.launch.Netns != "" {
-		if p.init.netns, err = os.Open(p.launch.Netns); err != nil {
-			return fault.Wrap(err, fault.Internal, "open", "the allocation's network namespace")
-		}
-	}
-	if p.launch.Isolate != nil {
-		if err := p.startInit(); err != nil {
+	if report != nil {
+		if err := readReport(report); err != nil {
 			return err
 		}
 	}
@@ -112,6 +114,20 @@ func (p *process) start() error {
 	spec.Files = []*os.File{null, ends[0], ends[len(ends)-1]}
 	p.main, err = spawn.Start(p.shim.group, spec)
 	return err
+}
+
+// enclose makes the namespaces that the process will live in. Where one of them shows a root of its own, the root is
+// being built when it returns, and the report tells how that went.
+func (p *process) enclose() (report *os.File, err error) {
+	if p.launch.Netns != "" {
+		if p.init.netns, err = os.Open(p.launch.Netns); err != nil {
+			return nil, fault.Wrap(err, fault.Internal, "open", "the allocation's network namespace")
+		}
+	}
+	if p.launch.Isolate == nil {
+		return nil, nil
+	}
+	return p.startInit()
 }
 
 // spec describes a child that lives where the main process does.

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 
@@ -22,27 +23,43 @@ func openLeaf(path string) (int, error) {
 	return fd, nil
 }
 
-// runtimeFiles are the descriptors that Go's runtime uses on every thread. They lead nowhere.
+// runtimeFiles are the descriptors that Go's runtime uses on every thread. They lead nowhere. The runtime makes them
+// once and keeps them for as long as the process lives, so that they are looked for until there is one of each.
 func runtimeFiles() ([]uintptr, error) {
+	if found := foundRuntimeFiles.Load(); found != nil {
+		return *found, nil
+	}
 	const dir = "/proc/self/fd"
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", dir)
 	}
 	var out []uintptr
+	var kinds []string
 	for _, e := range entries {
 		to, err := os.Readlink(filepath.Join(dir, e.Name()))
-		if err != nil || to != "anon_inode:[eventpoll]" && to != "anon_inode:[eventfd]" {
+		if err != nil || to != eventPoll && to != eventFD {
 			continue // an error: it was that of the list
 		}
 		fd, err := strconv.Atoi(e.Name())
 		if err != nil {
 			return nil, fault.Wrap(err, fault.Internal, "read", dir)
 		}
-		out = append(out, uintptr(fd))
+		out, kinds = append(out, uintptr(fd)), append(kinds, to)
+	}
+	if len(kinds) == 2 && kinds[0] != kinds[1] {
+		foundRuntimeFiles.Store(&out)
 	}
 	return out, nil
 }
+
+// What the runtime's descriptors are, as the kernel shows them.
+const (
+	eventPoll = "anon_inode:[eventpoll]"
+	eventFD   = "anon_inode:[eventfd]"
+)
+
+var foundRuntimeFiles atomic.Pointer[[]uintptr]
 
 // isolateFiles gives the calling thread a table of descriptors of its own and closes in it all that it must not hand
 // on, for good: the thread has to be locked, and to end with its goroutine. The process keeps what it has.

@@ -234,12 +234,13 @@ func (e *Endpoints) admit(ctx context.Context, req *wire.AdmitRequest) (*wire.Ad
 	token := trust.NewJoinToken(authority.Root)
 	a, index, err := fsm.Propose[*trust.Admission](ctx, e.cfg.Proposer, &joining.AdmissionPut{
 		Admission: trust.Admission{
-			ID:      token.ID,
-			Hash:    token.Hash(),
-			Role:    req.Role,
-			Uses:    req.Uses,
-			Expires: time.Now().Add(req.Good).UTC(),
-			By:      req.By,
+			ID:       token.ID,
+			Hash:     token.Hash(),
+			Role:     req.Role,
+			NodePool: req.NodePool,
+			Uses:     req.Uses,
+			Expires:  time.Now().Add(req.Good).UTC(),
+			By:       req.By,
 		},
 	})
 	if err != nil {

@@ -64,6 +64,9 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 			return nil, err
 		}
 	}
+	if err := snap.Member(nil, trust.Node, string(req.Node)).MayBeIn(node.PoolOf(req.Info.NodePool)); err != nil {
+		return nil, err
+	}
 	if err := e.noteEvidence(ctx, snap, req); err != nil {
 		return nil, err
 	}

@@ -30,7 +30,7 @@ type unplaced struct {
 
 // say names the instances of a node that do not count, if they are others than before.
 func (u *unplaced) say(log *slog.Logger, s *state.Snap, n *node.Node) {
-	text := unplacedOf(s, n)
+	text, bad := unplacedOf(s, n)
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.said[n.ID] == text {
@@ -48,16 +48,21 @@ func (u *unplaced) say(log *slog.Logger, s *state.Snap, n *node.Node) {
 		u.said = map[ids.Node]string{}
 	}
 	u.said[n.ID] = text
-	log.Warn("a node reports storage plugins that the servers have not placed there; they are left out", logkey.Node,
+	tell := log.Debug
+	if bad {
+		tell = log.Warn
+	}
+	tell("a node reports storage plugins that the servers have not placed there; they are left out", logkey.Node,
 		n.ID, "instances", text, "not_said_before", missed)
 }
 
-// unplacedOf is in words what of a node's instances does not count; empty: all do.
-func unplacedOf(s *state.Snap, n *node.Node) string {
+// unplacedOf is in words what of a node's instances does not count, and whether any of that is bad; empty: all do.
+func unplacedOf(s *state.Snap, n *node.Node) (text string, bad bool) {
 	var out []string
 	more := 0
 	for _, i := range n.CSI {
 		why := instances.Why(s, nil, n.ID, i)
+		bad = bad || why != "" && why != instances.Ended
 		switch {
 		case why == "":
 		case len(out) == namedUnplaced:
@@ -69,5 +74,5 @@ func unplacedOf(s *state.Snap, n *node.Node) string {
 	if more > 0 {
 		out = append(out, fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(out, "; ")
+	return strings.Join(out, "; "), bad
 }

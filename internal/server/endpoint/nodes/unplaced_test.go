@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/server/state"
@@ -37,5 +38,29 @@ func TestWhatIsNotPlacedIsSaidOnce(t *testing.T) {
 	u.say(log, s, n)
 	if text := strings.TrimPrefix(out.String(), text); strings.Count(text, "\n") != 1 || len(text) > 1000 {
 		t.Errorf("said of another: %s", text)
+	}
+}
+
+// TestAnInstanceWhoseAllocHasJustEndedIsNoComplaint: a node says that an alloc has ended before it says that the plugin
+// in it is gone. That is said to who looks for it alone.
+func TestAnInstanceWhoseAllocHasJustEndedIsNoComplaint(t *testing.T) {
+	store := state.New()
+	ended := &alloc.Alloc{ID: "a", Node: "n1", ClientStatus: alloc.ClientComplete}
+	err := store.Write(state.Stamp{Index: 1}, func(tx *state.Tx) error { tx.PutAlloc(ended); return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	gone := &plugin.Instance{Plugin: "p", Role: plugin.RoleNode, Alloc: ended.ID}
+	u, n := &unplaced{}, &node.Node{ID: "n1", CSI: []*plugin.Instance{gone}}
+	u.say(log, store.Snapshot(), n)
+	if text := out.String(); strings.Count(text, "level=DEBUG") != 1 || strings.Count(text, "\n") != 1 {
+		t.Errorf("said: %q", text)
+	}
+	n.CSI = append(n.CSI, &plugin.Instance{Plugin: "q", Role: plugin.RoleNode, Alloc: "none"})
+	(&unplaced{}).say(log, store.Snapshot(), n)
+	if !strings.Contains(out.String(), "level=WARN") {
+		t.Errorf("beside one that was never placed: %q", out.String())
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/departure"
 	"berth/internal/server/state"
+	"berth/internal/server/versions"
 )
 
 func init() { fsm.Register[Collect]("collect", 1, "server/gc") }
@@ -62,7 +63,7 @@ func (c *Collect) Apply(tx *state.Tx, st state.Stamp) (any, error) {
 		}
 	}
 	for _, k := range order {
-		fsm.DropUnusedVersions(tx, k.Namespace, k.Job)
+		versions.DropUnused(tx, k.Namespace, k.Job)
 	}
 	for _, id := range c.Nodes {
 		if NodeOver(&tx.Snap, id) {
@@ -79,12 +80,12 @@ func ForgetNamespace(tx *state.Tx, ns ids.Namespace) {
 	for _, j := range slices.Collect(tx.Jobs(nil, ns, "")) {
 		k := JobName{Namespace: ns, Job: j.ID}
 		forget(tx, k, &out)
-		fsm.DropUnusedVersions(tx, k.Namespace, k.Job)
+		versions.DropUnused(tx, k.Namespace, k.Job)
 	}
 	for _, a := range slices.Collect(tx.Allocs(nil, "")) { // of jobs that were purged
 		if a.Namespace == ns {
 			tx.DeleteAlloc(a.ID)
-			fsm.DropUnusedVersions(tx, ns, a.Job)
+			versions.DropUnused(tx, ns, a.Job)
 		}
 	}
 	for _, e := range slices.Collect(tx.Evals(nil, "")) {

@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/trust"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/keys"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 )
 
@@ -40,8 +41,19 @@ func (c *AuthorityPut) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	return a, nil
 }
 
+// PoolsSchema is the number of the cluster from which on join tokens are for nodes of one pool.
+const PoolsSchema = 12
+
 // AdmissionPut makes a join token known, and forgets those that have expired.
 type AdmissionPut struct{ Admission trust.Admission }
+
+// Needs is what the token needs: a server of an older version would not know of its pool.
+func (c *AdmissionPut) Needs() uint64 {
+	if c.Admission.NodePool != "" {
+		return PoolsSchema
+	}
+	return 0
+}
 
 // Apply returns the stored *trust.Admission.
 func (c *AdmissionPut) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
@@ -49,6 +61,11 @@ func (c *AdmissionPut) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	a.Created = st.Time
 	if err := a.Check(st.Time); err != nil {
 		return nil, err
+	}
+	if a.NodePool != "" && !partitions.HasPool(&tx.Snap, a.NodePool) {
+		return nil, fault.WithHint(
+			fault.New(fault.NotFound, "make", "join token", fmt.Sprintf("there is no node pool %q", a.NodePool)),
+			"make it first: berth node pool apply "+a.NodePool)
 	}
 	left := 0
 	for _, old := range slices.Collect(tx.Admissions(nil)) {
@@ -136,7 +153,8 @@ func (c *Join) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		Token:  c.Token,
 		Joined: st.Time,
 
-		Address: c.Address,
+		Address:  c.Address,
+		NodePool: known.NodePool,
 	}
 	tx.PutMember(m)
 	if _, err := (&keys.Wrap{Wraps: c.Wraps}).Apply(tx, st); err != nil {

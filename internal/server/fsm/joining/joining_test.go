@@ -121,6 +121,17 @@ func TestAdmissionsAreBounded(t *testing.T) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
+	_, _, err := c.Propose(t.Context(), &joining.AdmissionPut{Admission: trust.Admission{
+		ID:       "s",
+		Hash:     []byte("s"),
+		Role:     trust.Server,
+		NodePool: "default",
+		Uses:     1,
+		Expires:  time.Now().Add(time.Hour),
+	}})
+	if !fault.Has(err, fault.Invalid) {
+		t.Errorf("for a server of a node pool: %v", err)
+	}
 	for i := range trust.MaxAdmissions {
 		if err := put(fmt.Sprint(i), 1, time.Hour); err != nil {
 			t.Fatal(err)

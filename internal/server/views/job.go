@@ -1,14 +1,15 @@
-package state
+package views
 
 import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
 // JobView derives what people see of a job from its allocs and evaluations, and the index of that view.
-func (s *Snap) JobView(w *Watch, j *job.Job) (*wire.JobView, uint64) {
+func JobView(s *state.Snap, w *state.Watch, j *job.Job) (*wire.JobView, uint64) {
 	v := &wire.JobView{
 		Job:           j,
 		Summary:       map[string]wire.GroupSummary{},
@@ -18,8 +19,9 @@ func (s *Snap) JobView(w *Watch, j *job.Job) (*wire.JobView, uint64) {
 	for _, g := range j.TaskGroups {
 		v.Summary[g.Name] = wire.GroupSummary{}
 	}
-	live, any := false, false
-	index := max(s.ReadIndex(Allocs, j.ModifyIndex), s.ReadIndex(Evals))
+	live, index := deploying(s, w, j)
+	any := false
+	index = max(index, s.ReadIndex(state.Allocs, j.ModifyIndex), s.ReadIndex(state.Evals))
 	for a := range s.AllocsByJob(w, j.Namespace, j.ID) {
 		index = max(index, a.ModifyIndex)
 		if a.JobCreateIndex != j.CreateIndex {
@@ -28,7 +30,7 @@ func (s *Snap) JobView(w *Watch, j *job.Job) (*wire.JobView, uint64) {
 		any = true
 		live = live || !a.ClientTerminal()
 		v.SummaryModify = max(v.SummaryModify, a.ModifyIndex)
-		count(v.Summary, a)
+		countAlloc(v.Summary, a)
 	}
 	pending, newest := false, (*eval.Eval)(nil)
 	for e := range s.EvalsByJob(w, j.Namespace, j.ID) {
@@ -39,12 +41,12 @@ func (s *Snap) JobView(w *Watch, j *job.Job) (*wire.JobView, uint64) {
 			newest = e
 		}
 	}
-	queue(v, newest)
-	v.Status, v.StatusDescription = status(j, live, pending, any)
+	countQueued(v, newest)
+	v.Status, v.StatusDescription = statusOf(j, live, pending, any)
 	return v, index
 }
 
-func count(out map[string]wire.GroupSummary, a *alloc.Alloc) {
+func countAlloc(out map[string]wire.GroupSummary, a *alloc.Alloc) {
 	g := out[a.TaskGroup]
 	switch a.ClientStatus {
 	case alloc.ClientPending:
@@ -63,7 +65,7 @@ func count(out map[string]wire.GroupSummary, a *alloc.Alloc) {
 	out[a.TaskGroup] = g
 }
 
-func queue(v *wire.JobView, e *eval.Eval) {
+func countQueued(v *wire.JobView, e *eval.Eval) {
 	if e == nil || v.Job.Stop {
 		return
 	}
@@ -76,7 +78,7 @@ func queue(v *wire.JobView, e *eval.Eval) {
 	}
 }
 
-func status(j *job.Job, live, pending, any bool) (string, string) {
+func statusOf(j *job.Job, live, pending, any bool) (string, string) {
 	switch {
 	case live:
 		return job.StatusRunning, ""
@@ -88,4 +90,14 @@ func status(j *job.Job, live, pending, any bool) (string, string) {
 		return job.StatusDead, ""
 	}
 	return job.StatusPending, ""
+}
+
+// deploying reports whether a deployment of a job is under way, and the index of that.
+func deploying(s *state.Snap, w *state.Watch, j *job.Job) (bool, uint64) {
+	under, index := false, s.ReadIndex(state.Deployments)
+	for d := range s.DeploymentsByJob(w, j.Namespace, j.ID) {
+		under = under || d.Active() && d.JobCreateIndex == j.CreateIndex
+		index = max(index, d.ModifyIndex)
+	}
+	return under, index
 }

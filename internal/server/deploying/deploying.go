@@ -1,0 +1,210 @@
+// Package deploying owns what commands do to deployments within their own step: begin one with the first placement of a
+// version, end it with the alloc that makes it complete, with a newer version or with its job. So a deployment costs no
+// entry of the log of its own while all goes well. Packages of the server half may import it.
+package deploying
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
+	"berth/internal/model/job"
+	"berth/internal/server/state"
+)
+
+// Active is the deployment of a job that is not over, or nil. There is at most one.
+func Active(s *state.Snap, w *state.Watch, ns ids.Namespace, id ids.Job) *deployment.Deployment {
+	for d := range s.DeploymentsByJob(w, ns, id) {
+		if d.Active() {
+			return d
+		}
+	}
+	return nil
+}
+
+// Begin records a deployment that a plan makes. Where its job has moved on meanwhile it is over at once, so that what
+// it places has a deployment to belong to.
+func Begin(tx *state.Tx, d *deployment.Deployment) {
+	if tx.Deployment(nil, d.ID) != nil {
+		return
+	}
+	switch j := tx.Job(nil, d.Namespace, d.Job); {
+	case j.Stopped():
+		d = d.With(deployment.Cancelled, deployment.WhyStopped)
+	case j.CreateIndex != d.JobCreateIndex || j.Version != d.JobVersion:
+		d = d.With(deployment.Cancelled, deployment.WhyNewer)
+	}
+	tx.PutDeployment(d)
+}
+
+// Cancel ends the deployment of a job that is under way.
+func Cancel(tx *state.Tx, ns ids.Namespace, id ids.Job, why string) {
+	if d := Active(&tx.Snap, nil, ns, id); d != nil {
+		tx.PutDeployment(d.With(deployment.Cancelled, why))
+	}
+}
+
+// Settle does what follows at once from how a job's allocs stand: its deployment succeeds, or promotes its canaries by
+// itself. It reports whether the job is to be evaluated, because it can go on.
+func Settle(tx *state.Tx, ns ids.Namespace, id ids.Job) bool {
+	d := Active(&tx.Snap, nil, ns, id)
+	if d == nil {
+		return false
+	}
+	switch deployment.Next(FactsOf(&tx.Snap, d)).Do {
+	case deployment.Succeed:
+		Succeed(tx, d)
+	case deployment.Promote:
+		Promote(tx, d, d.Names())
+		return true
+	}
+	return false
+}
+
+// Succeed ends a deployment well: its version is one to go back to.
+func Succeed(tx *state.Tx, d *deployment.Deployment) {
+	tx.PutDeployment(d.With(deployment.Successful, deployment.WhySuccessful))
+	SetStable(tx, d.Namespace, d.Job, d.JobCreateIndex, d.JobVersion, true)
+}
+
+// SetStable notes whether a version of a job is one to go back to, and reports whether there is such a version.
+func SetStable(tx *state.Tx, ns ids.Namespace, id ids.Job, create, version uint64, stable bool) bool {
+	v := tx.JobVersion(nil, ns, id, create, version)
+	if v == nil {
+		return false
+	}
+	if v.Stable != stable {
+		n := *v
+		n.Stable = stable
+		tx.PutJobVersion(&n)
+	}
+	return true
+}
+
+// Promote has the canaries of groups take the place of what they were tried against.
+func Promote(tx *state.Tx, d *deployment.Deployment, groups []string) {
+	n := *d
+	n.Groups = make(map[string]*deployment.Group, len(d.Groups))
+	for name, g := range d.Groups { // each its own entry
+		c := *g
+		n.Groups[name] = &c
+	}
+	for _, a := range slices.SortedFunc(tx.AllocsByJob(nil, d.Namespace, d.Job), byCreation) {
+		g := n.Groups[a.TaskGroup]
+		if a.Deployment != d.ID || !a.Canary || !g.Canarying() || !slices.Contains(groups, a.TaskGroup) {
+			continue
+		}
+		g.Canaries = append(g.Canaries, a.ID)
+		c := *a
+		c.Canary = false
+		c.AllocModifyIndex, c.ModifyTime = tx.Stamp().Index, tx.Stamp().Time.UnixNano()
+		tx.PutAlloc(&c)
+	}
+	for _, name := range groups {
+		if g := n.Groups[name]; g.Canarying() {
+			g.Promoted = true
+		}
+	}
+	if n.Status == deployment.Running {
+		n.StatusDescription = n.Describe()
+	}
+	tx.PutDeployment(&n)
+}
+
+func byCreation(a, b *alloc.Alloc) int {
+	return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.ID, b.ID))
+}
+
+// FactsOf looks at how the groups of a deployment stand.
+func FactsOf(s *state.Snap, d *deployment.Deployment) deployment.Facts {
+	f := deployment.Facts{Deployment: d, Groups: map[string]deployment.GroupFacts{}}
+	v := s.JobVersion(nil, d.Namespace, d.Job, d.JobCreateIndex, d.JobVersion)
+	for name, want := range d.Groups { // each its own entry
+		if g := (deployment.GroupFacts{Want: want.DesiredTotal}); v != nil {
+			if v.Type == job.TypeSystem {
+				g.Want = 0
+			}
+			f.Groups[name] = g
+		}
+	}
+	for _, a := range slices.SortedFunc(s.AllocsByJob(nil, d.Namespace, d.Job), byCreation) {
+		if g, ok := f.Groups[a.TaskGroup]; ok {
+			var of *job.TaskGroup
+			if v != nil {
+				of = v.Group(a.TaskGroup)
+			}
+			f.Groups[a.TaskGroup] = count(g, d, a, of)
+		}
+	}
+	blocked(s, f)
+	return f
+}
+
+// count adds an alloc to the facts of its group.
+func count(g deployment.GroupFacts, d *deployment.Deployment, a *alloc.Alloc, of *job.TaskGroup) deployment.GroupFacts {
+	ours := a.JobCreateIndex == d.JobCreateIndex && a.JobVersion == d.JobVersion
+	if a.Deployment == d.ID {
+		if a.Unhealthy() {
+			g.Bad++
+		}
+		if a.Healthy() {
+			g.Mark = max(g.Mark, a.Health.Index)
+		}
+		if why := alloc.StorageTrouble(a, of); why != "" && !a.ServerTerminal() {
+			g.Storage = why
+		}
+	}
+	switch {
+	case a.Terminal():
+	case !ours:
+		g.Old++
+	case a.Canary:
+		if a.Healthy() {
+			g.Tried++
+		}
+	default:
+		g.Here++
+		if a.Healthy() {
+			g.Healthy++
+		}
+	}
+	return g
+}
+
+// blocked adds what the evaluations of the job that wait say of groups without a place.
+func blocked(s *state.Snap, f deployment.Facts) {
+	d := f.Deployment
+	for e := range s.EvalsByJob(nil, d.Namespace, d.Job) {
+		if e.Terminal() {
+			continue
+		}
+		for name, m := range e.FailedTGAllocs { // each its own entry
+			if g, ok := f.Groups[name]; ok && g.Storage == "" && m.Storage != "" {
+				g.Storage = m.Storage
+				f.Groups[name] = g
+			}
+		}
+	}
+}
+
+// Target is the version to which a deployment that fails goes back: the newest before it that is stable, or nil and why
+// there is none. One that says the same would fail the same: nothing is gone back to, and no two versions take turns.
+func Target(s *state.Snap, d *deployment.Deployment, same func(a, b *job.Job) bool) (*job.Job, string) {
+	now := s.Job(nil, d.Namespace, d.Job)
+	if now.Stopped() || now.CreateIndex != d.JobCreateIndex || now.Version != d.JobVersion {
+		return nil, "the job has moved on"
+	}
+	for _, v := range s.JobVersions(nil, d.Namespace, d.Job) { // newest first
+		switch {
+		case v.Version >= d.JobVersion || !v.Stable || v.Stop:
+		case same(v, now):
+			return nil, "the newest stable version, " + strconv.FormatUint(v.Version, 10) + ", says the same"
+		default:
+			return v, ""
+		}
+	}
+	return nil, "no version before it is stable"
+}
