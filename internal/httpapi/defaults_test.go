@@ -67,7 +67,7 @@ var otherwise = map[string]string{
 	".Stable":                              "a deployment had made it stable",
 	".TaskGroups[0].Constraints":           "they follow from services, which are not built yet",
 	".TaskGroups[0].Services":              "services are not built yet",
-	".TaskGroups[0].Tasks[0].Identity":     "workload identities are not built yet: a task has none",
+	".TaskGroups[0].Tasks[0].Identity":     "every task has it: it is shown where the job says something of it",
 	".TaskGroups[0].Update.Canary":         "its author had written it",
 	".TaskGroups[0].Volumes":               "its author had written it (see TestDefaultsOfMounts)",
 	".TaskGroups[0].Tasks[0].VolumeMounts": "its author had written it (see TestDefaultsOfMounts)",

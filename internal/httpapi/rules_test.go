@@ -173,7 +173,7 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"GET", "/v1/acl/role/name/none", nil, 404, "ACL role not found"},
 		{"DELETE", "/v1/acl/role/none", nil, 404, "ACL role not found"},
 		{"PUT", "/v1/acl/policy/p", map[string]any{"Name": "q"}, 400, `"q" of the body is not "p" of the path`},
-		{"PUT", "/v1/acl/policy/p", map[string]any{"JobACL": map[string]any{"JobID": "j"}}, 501, "leave JobACL out"},
+		{"PUT", "/v1/acl/policy/p", map[string]any{"JobACL": map[string]any{"Task": "t"}}, 400, "and no job"},
 		{"PUT", "/v1/acl/policy/p", map[string]any{"Rules": "node {\n}\nnamespaces {\n}"}, 400, "p:3"},
 		{"PUT", "/v1/acl/token", map[string]any{"Type": "client"}, 400, "it has neither policies nor roles"},
 		{"PUT", "/v1/acl/token", map[string]any{"ExpirationTTL": "soon"}, 400, "ExpirationTTL"},
