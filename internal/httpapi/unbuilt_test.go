@@ -69,8 +69,9 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 		{k + "Vault", map[string]any{}, "vault"}, {k + "Consul", map[string]any{}, "consul"},
 		{k + "DispatchPayload", map[string]any{}, "dispatch_payload"}, {k + "ScalingPolicies", list, "scaling"},
 		{k + "Secrets", []any{some}, "secret"}, {k + "Actions", []any{some}, "action"},
-		{k + "Schedule", map[string]any{}, "schedule"}, {k + "Kind", "connect-proxy:x", "kind"}, {k + "Identity.ServiceName",
-			"x", "identity service_name"}, {k + "Identities[].ExtraClaims", map[string]any{"a": "b"}, "extra_claims"},
+		{k + "Schedule", map[string]any{}, "schedule"}, {k + "Kind", "connect-proxy:x", "kind"}, {k +
+			"Identity.ServiceName", "x", "identity service_name"},
+		{k + "Identities[].ExtraClaims", map[string]any{"a": "b"}, "extra_claims"},
 		{k + "Resources.Cores", 2, "cores"}, {k + "Resources.DiskMB", 10, "disk"}, {k + "Resources.Networks", list,
 			"network"}, {k + "Resources.Devices", []any{some}, "device"},
 		{k + "Resources.NUMA", map[string]any{"Affinity": "require"}, "numa"}, {k + "Resources.SecretsMB", 3,
