@@ -52,8 +52,14 @@ func readShown(text string) (kind string, err error) {
 		return "namespace file", err
 	}
 	switch word {
+	case "template":
+		text = "task \"t\" {\n driver = \"exec\"\n" + text + "}\n"
+		fallthrough
 	case "task", "volume":
-		text = "job \"j\" {\n group \"g\" {\n" + text + "}\n}\n"
+		text = "group \"g\" {\n" + text + "}\n"
+		fallthrough
+	case "group":
+		text = "job \"j\" {\n" + text + "}\n"
 		fallthrough
 	case "job", "variable":
 		_, err = jobspec.Parse(jobspec.ParseConfig{Path: "shown.hcl", Source: []byte(text)})

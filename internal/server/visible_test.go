@@ -7,9 +7,11 @@ import (
 	"testing"
 
 	"berth/internal/base/ids"
+	"berth/internal/derive/progress"
 	"berth/internal/derive/service"
 	"berth/internal/model/acl"
 	"berth/internal/model/alloc"
+	"berth/internal/model/deployment"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -51,6 +53,12 @@ func furnish(t *testing.T, store *state.Store) {
 			}
 			tx.PutNamespace(&partition.Namespace{Name: ns})
 			tx.PutJob(j)
+			tx.PutDeployment(&deployment.Deployment{
+				ID:        ids.Deployment(idOf("d", ns)),
+				Namespace: ns,
+				Job:       j.ID,
+				Status:    deployment.Successful,
+			})
 			tx.PutEval(&eval.Eval{ID: ids.Eval(idOf("e", ns)), Namespace: ns, Job: j.ID, Status: eval.StatusComplete})
 			tx.PutAlloc(&alloc.Alloc{
 				ID:            ids.Alloc(idOf("a", ns)),
@@ -143,6 +151,7 @@ func showings() map[string]showing {
 			return r.Matches[kind], nil
 		}
 	}
+	deploymentOf := func(ns ids.Namespace) string { return idOf("d", ns) }
 	serviceOf := func(ns ids.Namespace) string { return "service-" + string(ns) }
 	variableOf := func(ns ids.Namespace) string { return "path-" + string(ns) }
 	return map[string]showing{
@@ -152,6 +161,13 @@ func showings() map[string]showing {
 				return nil, err
 			}
 			return each(l.Items, func(v *variable.Variable) string { return v.Path }), nil
+		}},
+		"deployments": {acl.ReadJob, "", deploymentOf, func(ctx context.Context, c wire.Conn) ([]string, error) {
+			l, err := wire.DeploymentList.Call(ctx, c, &all)
+			if err != nil {
+				return nil, err
+			}
+			return each(l.Items, func(v *progress.View) string { return string(v.Deployment.ID) }), nil
 		}},
 		"services": {acl.ReadJob, "", serviceOf, func(ctx context.Context, c wire.Conn) ([]string, error) {
 			l, err := wire.ServiceList.Call(ctx, c, &all)
@@ -312,14 +328,15 @@ func TestListsShowWhatTheirReaderMaySee(t *testing.T) {
 // of the test above.
 func TestEveryListOverAllNamespacesIsHeld(t *testing.T) {
 	held := map[string]string{
-		"Alloc.List":     "allocations",
-		"Eval.List":      "evaluations",
-		"Job.List":       "jobs",
-		"Namespace.List": "namespaces",
-		"Service.List":   "services",
-		"System.Search":  "a search for jobs",
-		"Variable.List":  "variables",
-		"Volume.List":    "volumes",
+		"Alloc.List":      "allocations",
+		"Deployment.List": "deployments",
+		"Eval.List":       "evaluations",
+		"Job.List":        "jobs",
+		"Namespace.List":  "namespaces",
+		"Service.List":    "services",
+		"System.Search":   "a search for jobs",
+		"Variable.List":   "variables",
+		"Volume.List":     "volumes",
 	}
 	// Pools are of no namespace: TestAPoolAndANamespaceAreShownToWhoMaySeeThem.
 	for _, m := range without(answeredToAll, append(slices.Clone(toAnyToken), "Person.Allowed", "NodePool.List")) {

@@ -91,19 +91,6 @@ func TestAJobWhoseDriverCannotMountIsRefusedAtSubmit(t *testing.T) {
 	}
 }
 
-func TestAnUpdateThatNobodyCanDeclareHealthyIsWarnedOf(t *testing.T) {
-	e, c := endpoints(t)
-	c.Must(t, &fsm.NodeRegister{Node: nodeWith(map[string]*node.Driver{"exec": healthy(false)})})
-	for check, want := range map[string]int{"task_states": 0, "manual": 1} {
-		j := mounting("exec")
-		j.TaskGroups[0].Update = &job.UpdateStrategy{MaxParallel: 1, HealthCheck: check}
-		done, err := e.jobRegister(t.Context(), &wire.JobRegisterRequest{Job: j})
-		if err != nil || len(done.Warnings) != want || want > 0 && !strings.Contains(done.Warnings[0], `group "data"`) {
-			t.Errorf("%s: %+v, %v", check, done, err)
-		}
-	}
-}
-
 func TestAJobNeedsANameAndANamespaceThatExist(t *testing.T) {
 	e, _ := endpoints(t)
 	for _, tc := range []struct {
