@@ -38,7 +38,7 @@ func Deployment(v *progress.View) *api.Deployment {
 		state := &api.DeploymentState{
 			AutoRevert:        want.AutoRevert,
 			AutoPromote:       want.AutoPromote,
-			ProgressDeadline:  time.Duration(want.ProgressDeadline),
+			ProgressDeadline:  want.ProgressDeadline,
 			RequireProgressBy: &by,
 			Promoted:          want.Promoted,
 			DesiredCanaries:   want.DesiredCanaries,

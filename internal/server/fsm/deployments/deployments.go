@@ -109,7 +109,7 @@ func (c *Promote) promotable(s *state.Snap, d *deployment.Deployment) ([]string,
 	}
 	if len(bad) > 0 {
 		return nil, refuse("wait until they are healthy, or end the deployment with: berth deployment fail "+
-			string(ids.Short(d.ID)), "%s", strings.Join(bad, "; "))
+			ids.Short(d.ID), "%s", strings.Join(bad, "; "))
 	}
 	return groups, nil
 }
