@@ -3,7 +3,6 @@
 package deployments
 
 import (
-	"time"
 
 	"berth/api"
 	"berth/internal/base/fault"
