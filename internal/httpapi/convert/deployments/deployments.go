@@ -3,7 +3,6 @@
 package deployments
 
 import (
-
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
