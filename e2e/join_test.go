@@ -96,7 +96,7 @@ func TestANodeOnAnotherMachineJoins(t *testing.T) {
 	id := m.joinToken(n)
 	far := m.ready("far")
 	must(t, os.Remove(n.token()))
-	if out := m.mustCLI("operator", "join-token", "list"); !strings.Contains(out, id+"  node  0 ") {
+	if out := m.mustCLI("operator", "join-token", "list"); !strings.Contains(out, id+"  node  <none>     0 ") {
 		t.Errorf("the token was used once:\n%s", out)
 	}
 
