@@ -61,6 +61,17 @@ func (j *Job) Group(name string) *TaskGroup {
 	return nil
 }
 
+// TaskOf returns a task of a group; nil: there is none of these names, or no job.
+func (j *Job) TaskOf(group, task string) *Task {
+	if j == nil {
+		return nil
+	}
+	if g := j.Group(group); g != nil {
+		return g.Task(task)
+	}
+	return nil
+}
+
 // Stopped reports whether the job is absent or asked to stop.
 func (j *Job) Stopped() bool { return j == nil || j.Stop }
 

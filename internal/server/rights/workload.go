@@ -1,6 +1,7 @@
 package rights
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"fmt"
 	"slices"
@@ -44,8 +45,7 @@ func WorkloadOf(snap *state.Snap, watch *state.Watch, token redact.Secret, now t
 	if a == nil || a.ClientTerminal() || a.Namespace != c.Namespace || a.Job != c.Job {
 		return nil, NotFound()
 	}
-	j := snap.JobOf(watch, a)
-	if j == nil || j.Group(a.TaskGroup) == nil || j.Group(a.TaskGroup).Task(c.Task) == nil {
+	if snap.JobOf(watch, a).TaskOf(a.TaskGroup, c.Task) == nil {
 		return nil, NotFound()
 	}
 	out := &Workload{
@@ -58,12 +58,7 @@ func WorkloadOf(snap *state.Snap, watch *state.Watch, token redact.Secret, now t
 			out.Policies = append(out.Policies, p)
 		}
 	}
-	slices.SortFunc(out.Policies, func(a, b *acl.Policy) int {
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out.Policies, func(a, b *acl.Policy) int { return cmp.Compare(a.Name, b.Name) })
 	return out, nil
 }
 

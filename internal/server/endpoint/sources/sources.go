@@ -103,39 +103,23 @@ func (e *Endpoints) answer(
 func (e *Endpoints) values(
 	s *state.Snap, w *state.Watch, node ids.Node, t *wire.TaskSources, each func(text string),
 ) error {
-	task, err := placed(s, w, node, t)
+	a, _, err := nodes.Placed(s, w, node, t.Alloc, t.Task)
 	if err != nil {
 		return err
 	}
+	as := variable.Workload{Namespace: a.Namespace, Job: a.Job, Group: a.TaskGroup, Task: t.Task}
 	if len(t.Sources) > render.MaxSources {
 		return fault.New(fault.Invalid, "read", fmt.Sprintf("%d variables and services", len(t.Sources)),
 			fmt.Sprintf("the templates of one task read at most %d", render.MaxSources))
 	}
 	for _, source := range t.Sources {
-		text, err := e.value(s, w, task, source)
+		text, err := e.value(s, w, as, source)
 		if err != nil {
 			return err
 		}
 		each(text)
 	}
 	return nil
-}
-
-// placed is the task as whom a node asks: one of an alloc that is placed on it, and has not ended.
-func placed(s *state.Snap, w *state.Watch, node ids.Node, t *wire.TaskSources) (variable.Workload, error) {
-	a := s.Alloc(w, t.Alloc)
-	subject := fmt.Sprintf("task %q of allocation %q", t.Task, t.Alloc)
-	if a == nil || a.Node != node {
-		return variable.Workload{}, fault.New(fault.Denied, "read for", subject, "it is not placed on this node")
-	}
-	if a.ClientTerminal() {
-		return variable.Workload{}, fault.New(fault.Denied, "read for", subject, "it has ended")
-	}
-	j := s.JobOf(w, a)
-	if j == nil || j.Group(a.TaskGroup) == nil || j.Group(a.TaskGroup).Task(t.Task) == nil {
-		return variable.Workload{}, fault.New(fault.Denied, "read for", subject, "its job has no such task")
-	}
-	return variable.Workload{Namespace: a.Namespace, Job: a.Job, Group: a.TaskGroup, Task: t.Task}, nil
 }
 
 // value is the text of a source; empty: it is not there. What a task may not read is there for nobody.

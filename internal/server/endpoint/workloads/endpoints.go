@@ -10,7 +10,6 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/internal/model/alloc"
-	"berth/internal/model/job"
 	"berth/internal/model/workload"
 	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/endpoint/serving"
@@ -49,21 +48,16 @@ func (e *Endpoints) identities(ctx context.Context, req *wire.IdentitiesRequest)
 		return nil, err // an alloc may have been stopped meanwhile, by another leader
 	}
 	snap := e.cfg.Store.Snapshot()
-	if _, err := nodes.Authenticate(snap, req.NodeIdentity); err != nil {
+	if _, err := nodes.Obeyed(snap, nil, req.NodeIdentity); err != nil {
 		return nil, err
 	}
-	a := snap.Alloc(nil, req.Alloc)
-	subject := fmt.Sprintf("identities of task %q of allocation %q", req.Task, req.Alloc)
-	switch {
-	case a == nil || a.Node != req.Node:
-		// Which of both, is nothing to a node that does not run it.
-		return nil, fault.New(fault.Denied, "sign", subject, "the allocation is not placed on this node")
-	case a.ClientTerminal() || a.DesiredStatus != alloc.DesiredRun:
-		return nil, fault.New(fault.Denied, "sign", subject, "the allocation has ended, or is to end")
+	a, t, err := nodes.Placed(snap, nil, req.Node, req.Alloc, req.Task)
+	if err != nil {
+		return nil, err
 	}
-	t := taskOf(snap.JobOf(nil, a), a, req.Task)
-	if t == nil {
-		return nil, fault.New(fault.Invalid, "sign", subject, "the job has no such task")
+	subject := fmt.Sprintf("identities of task %q of allocation %q", req.Task, req.Alloc)
+	if a.DesiredStatus != alloc.DesiredRun {
+		return nil, fault.New(fault.Denied, "sign", subject, "the allocation is to end")
 	}
 	out := &wire.IdentitiesReply{}
 	for _, name := range req.Names {
@@ -85,11 +79,4 @@ func (e *Endpoints) identities(ctx context.Context, req *wire.IdentitiesRequest)
 		out.Items = append(out.Items, wire.SignedIdentity{Token: wire.SealSecret(token), Lives: id.TTL})
 	}
 	return out, nil
-}
-
-func taskOf(j *job.Job, a *alloc.Alloc, task string) *job.Task {
-	if j == nil || j.Group(a.TaskGroup) == nil {
-		return nil
-	}
-	return j.Group(a.TaskGroup).Task(task)
 }

@@ -14,6 +14,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/model/trust"
 	"berth/internal/model/workload"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/rights"
@@ -37,9 +38,13 @@ func world(t *testing.T) *state.Store {
 	s := state.New()
 	err := s.Write(state.Stamp{Index: 1, Time: time.Now()}, func(tx *state.Tx) error {
 		tx.PutSigningKey(&state.SigningKey{ID: "k", Public: key.Private.Public().(ed25519.PublicKey)})
-		for _, id := range []ids.Node{"n", "m"} {
+		for _, id := range []ids.Node{"n", "m", "denied", "twice"} {
 			tx.PutNode(&node.Node{ID: id, SecretHash: wire.HashNodeSecret("secret of " + string(id))})
 		}
+		tx.PutMeta(&state.Meta{Incarnation: "i"})
+		denied := &trust.Member{Role: trust.Node, ID: "denied", Denied: &trust.Denial{}}
+		tx.PutMember(denied)
+		tx.PutSession(&node.Session{Node: "twice", Epoch: "now", Superseded: []string{"before"}})
 		tx.PutJob(&job.Job{Namespace: "shop", ID: "web", TaskGroups: []*job.TaskGroup{{
 			Name: "front",
 			Tasks: []*job.Task{{
@@ -50,6 +55,8 @@ func world(t *testing.T) *state.Store {
 		for id, change := range map[ids.Alloc]func(*alloc.Alloc){
 			"runs":      func(*alloc.Alloc) {},
 			"elsewhere": func(a *alloc.Alloc) { a.Node = "m" },
+			"denied":    func(a *alloc.Alloc) { a.Node = "denied" },
+			"twice":     func(a *alloc.Alloc) { a.Node = "twice" },
 			"ended":     func(a *alloc.Alloc) { a.ClientStatus = alloc.ClientComplete },
 			"lost":      func(a *alloc.Alloc) { a.ClientStatus = alloc.ClientLost },
 			"stops":     func(a *alloc.Alloc) { a.DesiredStatus = alloc.DesiredStop },
@@ -102,6 +109,13 @@ func TestANodeHasIdentitiesSignedOfWhatItRuns(t *testing.T) {
 	if _, err := rights.WorkloadOf(store.Snapshot(), nil, reply.Items[1].Token.Secret(), time.Now()); err == nil {
 		t.Error("what is for others opens the API")
 	}
+	as := func(name, session string) func(*wire.IdentitiesRequest) {
+		return func(r *wire.IdentitiesRequest) {
+			r.Node, r.Alloc = ids.Node(name), ids.Alloc(name)
+			r.Session = session
+			r.Secret = wire.Secrets{Values: map[string]string{"id": "secret of " + name}}
+		}
+	}
 	const denied, invalid = fault.Denied, fault.Invalid
 	for _, c := range []struct {
 		name   string
@@ -115,6 +129,8 @@ func TestANodeHasIdentitiesSignedOfWhatItRuns(t *testing.T) {
 		{"of one that is lost", func(r *wire.IdentitiesRequest) { r.Alloc = "lost" }, denied, "ended"},
 		{"of one that is to stop", func(r *wire.IdentitiesRequest) { r.Alloc = "stops" }, denied, "is to end"},
 		{"as another node", func(r *wire.IdentitiesRequest) { r.Node, r.Alloc = "m", "elsewhere" }, denied, "secret"},
+		{"as a node that is denied", as("denied", ""), denied, "denied"},
+		{"as a second agent", as("twice", "before"), fault.Conflict, "another agent start"},
 		{"of no task", func(r *wire.IdentitiesRequest) { r.Task = "x" }, invalid, "no such task"},
 		{"of no identity", func(r *wire.IdentitiesRequest) { r.Names = []string{"x"} }, invalid, `no identity "x"`},
 	} {
