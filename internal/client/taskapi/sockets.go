@@ -32,20 +32,13 @@ type Sockets struct {
 	log   *slog.Logger
 
 	mu    sync.Mutex
-	open  map[string]*socket // by the directory that it lies in
-	group *lifecycle.Group   // while Run runs
-	ctx   func() context.Context
-}
-
-// socket is one that listens.
-type socket struct {
-	listener net.Listener
-	served   bool
+	open  map[string]net.Listener          // by the directory that it lies in
+	begin func(dir string, l net.Listener) // answers on one that is not answered yet; nil: Run does not run
 }
 
 // New returns sockets; nil serve: there is no API to reach, and Open does nothing.
 func New(serve Serve, log *slog.Logger) *Sockets {
-	return &Sockets{serve: serve, log: log, open: map[string]*socket{}}
+	return &Sockets{serve: serve, log: log, open: map[string]net.Listener{}}
 }
 
 // Run answers on what is opened until ctx ends, and then closes all of it. The files stay, for the tasks to find the
@@ -53,9 +46,9 @@ func New(serve Serve, log *slog.Logger) *Sockets {
 func (s *Sockets) Run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	s.mu.Lock()
-	s.group, s.ctx = g, func() context.Context { return gctx }
-	for dir, k := range s.open {
-		s.begin(dir, k)
+	s.begin = func(dir string, l net.Listener) { s.answer(gctx, g, dir, l) }
+	for dir, l := range s.open {
+		s.begin(dir, l)
 	}
 	s.mu.Unlock()
 	g.Go("end", func() error {
@@ -65,24 +58,19 @@ func (s *Sockets) Run(ctx context.Context) error {
 	err := g.Wait()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.group = nil
+	s.begin = nil
 	var left []error
-	for _, k := range s.open {
-		left = append(left, closed(k.listener.Close()))
+	for _, l := range s.open {
+		left = append(left, closed(l.Close()))
 	}
 	clear(s.open)
 	return errors.Join(append(left, err)...)
 }
 
-// begin answers on a socket. The caller holds the lock.
-func (s *Sockets) begin(dir string, k *socket) {
-	if s.group == nil || k.served {
-		return
-	}
-	k.served = true
-	ctx := s.ctx()
-	s.group.Go("task's API", lifecycle.Isolated("task's API", func() error {
-		return closed(s.serve(ctx, k.listener))
+// answer answers on a socket until ctx ends. The caller holds the lock.
+func (s *Sockets) answer(ctx context.Context, g *lifecycle.Group, dir string, l net.Listener) {
+	g.Go("task's API", lifecycle.Isolated("task's API", func() error {
+		return closed(s.serve(ctx, l))
 	}, func(err error) {
 		s.log.Error("a task's way to the API has ended; it comes back with the task's next start", logkey.Path, dir,
 			logkey.Error, err)
@@ -104,21 +92,22 @@ func (s *Sockets) Open(dir string) error {
 	if err != nil {
 		return fault.Note(err, "listen", "for the task in "+dir)
 	}
-	k := &socket{listener: l}
-	s.open[dir] = k
-	s.begin(dir, k)
+	s.open[dir] = l
+	if s.begin != nil {
+		s.begin(dir, l)
+	}
 	return nil
 }
 
 // Close ends a socket and removes its file.
 func (s *Sockets) Close(dir string) error {
 	s.mu.Lock()
-	k := s.open[dir]
+	l := s.open[dir]
 	delete(s.open, dir)
 	s.mu.Unlock()
 	var err error
-	if k != nil {
-		err = closed(k.listener.Close())
+	if l != nil {
+		err = closed(l.Close())
 	}
 	fd, oerr := openDir(dir)
 	if errors.Is(oerr, fs.ErrNotExist) {

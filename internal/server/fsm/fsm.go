@@ -79,7 +79,8 @@ func (f *FSM) step(e raftlog.Entry, cmd Command, st Stamp, result *any) state.St
 			}
 		}()
 		c := fresh
-		if fresh = nil; c == nil {
+		fresh = nil
+		if c == nil {
 			if c, _, err = Decode(e.Data); err != nil {
 				return err
 			}
