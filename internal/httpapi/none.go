@@ -56,7 +56,7 @@ func (s *Server) unchanging(r *request, v any) (any, error) {
 		return nil, err
 	}
 	if q.MinIndex > 0 {
-		waiting, cancel := context.WithTimeout(r.Context(), min(cmp.Or(q.Wait, maxWait), maxWait))
+		waiting, cancel := context.WithTimeout(r.Context(), min(cmp.Or(max(q.Wait, 0), maxWait), maxWait))
 		defer cancel()
 		<-waiting.Done()
 	}
