@@ -27,6 +27,20 @@ type Group struct {
 	By time.Time
 }
 
+// Ended is the deployment in a status that ends it, with how far it has come by then.
+func Ended(d *deployment.Deployment, allocs []*alloc.Alloc, status, description string) *deployment.Deployment {
+	out := d.With(status, description)
+	out.Groups = make(map[string]*deployment.Group, len(d.Groups))
+	for name, g := range Of(d, allocs).Groups { // each writes its own entry
+		if was := d.Groups[name]; was != nil {
+			now := *was
+			now.Came = &deployment.Tally{Placed: g.Placed, Healthy: g.Healthy, Unhealthy: g.Unhealthy}
+			out.Groups[name] = &now
+		}
+	}
+	return out
+}
+
 // Of looks at all allocs of the deployment's job.
 func Of(d *deployment.Deployment, allocs []*alloc.Alloc) *View {
 	v := &View{Deployment: d, Groups: make(map[string]Group, len(d.Groups))}
@@ -54,6 +68,9 @@ func Of(d *deployment.Deployment, allocs []*alloc.Alloc) *View {
 	}
 	for name, want := range d.Groups { // each writes its own entry: the order does not show
 		g := v.Groups[name]
+		if c := want.Came; c != nil {
+			g.Placed, g.Healthy, g.Unhealthy = c.Placed, c.Healthy, c.Unhealthy
+		}
 		if want.Promoted {
 			g.Canaries = want.Canaries
 		}

@@ -65,7 +65,13 @@ type Group struct {
 	DesiredCanaries  int           // 0: the version replaces nothing of this group, or has no canaries
 	Promoted         bool
 	Canaries         []ids.Alloc `cbor:",omitempty"` // that were promoted
+	// Came is how far it had come when the deployment ended; nil: it has not, and that follows from the allocs. Those go
+	// over to later deployments, by updates in place, and are forgotten.
+	Came *Tally `cbor:",omitempty"`
 }
+
+// Tally counts what a deployment placed in a group: all of it, what is healthy, and what is not.
+type Tally struct{ Placed, Healthy, Unhealthy int }
 
 // IDOf is the id of the deployment of one version of a job: there is one at most.
 func IDOf(ns ids.Namespace, id ids.Job, create, version uint64) ids.Deployment {

@@ -1,11 +1,13 @@
 package deploy
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/derive/progress"
 	"berth/internal/model/alloc"
 	"berth/internal/model/deployment"
 	"berth/internal/model/job"
@@ -67,6 +69,13 @@ func TestAnUpdateInPlaceIsADeployment(t *testing.T) {
 		h.want("v0 " + done + "\nv1 " + done + "\n0:v1+")
 		if !h.version(1).Stable {
 			t.Error("the version is not stable")
+		}
+		snap := h.Store.Snapshot()
+		allocs := slices.Collect(snap.AllocsByJob(nil, ids.DefaultNamespace, "web"))
+		for _, d := range h.deployments() { // the first one's alloc is the second one's now
+			if g := progress.Of(d, allocs).Groups[allocs[0].TaskGroup]; g.Placed != 1 || g.Healthy != 1 || g.Unhealthy != 0 {
+				t.Errorf("version %d: %+v", d.JobVersion, g)
+			}
 		}
 	})
 }

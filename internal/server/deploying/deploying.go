@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"berth/internal/base/ids"
+	"berth/internal/derive/progress"
 	"berth/internal/model/alloc"
 	"berth/internal/model/deployment"
 	"berth/internal/model/job"
@@ -43,8 +44,14 @@ func Begin(tx *state.Tx, d *deployment.Deployment) {
 // Cancel ends the deployment of a job that is under way.
 func Cancel(tx *state.Tx, ns ids.Namespace, id ids.Job, why string) {
 	if d := Active(&tx.Snap, nil, ns, id); d != nil {
-		tx.PutDeployment(d.With(deployment.Cancelled, why))
+		End(tx, d, deployment.Cancelled, why)
 	}
+}
+
+// End puts a deployment into a status that ends it, with how far it has come.
+func End(tx *state.Tx, d *deployment.Deployment, status, description string) {
+	allocs := slices.Collect(tx.AllocsByJob(nil, d.Namespace, d.Job))
+	tx.PutDeployment(progress.Ended(d, allocs, status, description))
 }
 
 // Settle does what follows at once from how a job's allocs stand: its deployment succeeds, or promotes its canaries by
@@ -66,7 +73,7 @@ func Settle(tx *state.Tx, ns ids.Namespace, id ids.Job) bool {
 
 // Succeed ends a deployment well: its version is one to go back to.
 func Succeed(tx *state.Tx, d *deployment.Deployment) {
-	tx.PutDeployment(d.With(deployment.Successful, deployment.WhySuccessful))
+	End(tx, d, deployment.Successful, deployment.WhySuccessful)
 	SetStable(tx, d.Namespace, d.Job, d.JobCreateIndex, d.JobVersion, true)
 }
 

@@ -190,7 +190,7 @@ func end(
 	tx *state.Tx, st fsm.Stamp, d *deployment.Deployment, why string, revert bool, seed string,
 ) (any, error) {
 	if !revert {
-		tx.PutDeployment(d.With(deployment.Failed, why))
+		deploying.End(tx, d, deployment.Failed, why)
 		return &Decided{Eval: follow(tx, d, seed)}, nil
 	}
 	to, none := deploying.Target(&tx.Snap, d, same)
@@ -199,10 +199,10 @@ func end(
 	}
 	if none != "" {
 		text := why + " - not rolling back: " + none
-		tx.PutDeployment(d.With(deployment.Failed, text))
+		deploying.End(tx, d, deployment.Failed, text)
 		return &Decided{Eval: follow(tx, d, seed), Warnings: []string{text}}, nil
 	}
-	tx.PutDeployment(d.With(deployment.Failed, fmt.Sprintf("%s - rolling back to job version %d", why, to.Version)))
+	deploying.End(tx, d, deployment.Failed, fmt.Sprintf("%s - rolling back to job version %d", why, to.Version))
 	again := *to
 	reg := &fsm.JobRegister{
 		Job:          &again,
