@@ -69,7 +69,8 @@ func Of(d *deployment.Deployment, allocs []*alloc.Alloc) *View {
 	for name, want := range d.Groups { // each writes its own entry: the order does not show
 		g := v.Groups[name]
 		if c := want.Came; c != nil {
-			g.Placed, g.Healthy, g.Unhealthy = c.Placed, c.Healthy, c.Unhealthy
+			g.Placed, g.Healthy = c.Placed, c.Healthy
+			g.Unhealthy = c.Unhealthy
 		}
 		if want.Promoted {
 			g.Canaries = want.Canaries
