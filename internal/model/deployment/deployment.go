@@ -65,8 +65,8 @@ type Group struct {
 	DesiredCanaries  int           // 0: the version replaces nothing of this group, or has no canaries
 	Promoted         bool
 	Canaries         []ids.Alloc `cbor:",omitempty"` // that were promoted
-	// Came is how far it had come when the deployment ended; nil: it has not, and that follows from the allocs. Those go
-	// over to later deployments, by updates in place, and are forgotten.
+	// Came is how far it had come when the deployment ended; nil: it has not, and that follows from the allocs. Those
+	// go over to later deployments, by updates in place, and are forgotten.
 	Came *Tally `cbor:",omitempty"`
 }
 

@@ -73,7 +73,8 @@ func TestAnUpdateInPlaceIsADeployment(t *testing.T) {
 		snap := h.Store.Snapshot()
 		allocs := slices.Collect(snap.AllocsByJob(nil, ids.DefaultNamespace, "web"))
 		for _, d := range h.deployments() { // the first one's alloc is the second one's now
-			if g := progress.Of(d, allocs).Groups[allocs[0].TaskGroup]; g.Placed != 1 || g.Healthy != 1 || g.Unhealthy != 0 {
+			g := progress.Of(d, allocs).Groups[allocs[0].TaskGroup]
+			if g.Placed != 1 || g.Healthy != 1 || g.Unhealthy != 0 {
 				t.Errorf("version %d: %+v", d.JobVersion, g)
 			}
 		}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"runtime/debug"
 	"sync/atomic"
-	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
@@ -55,7 +54,9 @@ func (f *FSM) ApplyBatch(entries []raftlog.Entry) []any {
 			out[i] = halt
 			continue
 		}
-		at = later(at, proposed)
+		if proposed.After(at) { // leaders' clocks differ: the state's time never runs backwards
+			at = proposed
+		}
 		steps = append(steps, f.step(e, cmd, Stamp{Index: e.Index, Time: at}, &out[i]))
 	}
 	for i, err := range f.store.Batch(steps) {
@@ -99,14 +100,6 @@ func (f *FSM) panicked(index uint64, cmd Command, v any) error {
 		f.OnPanic(index, k.Name, &lifecycle.PanicError{Value: v, Stack: debug.Stack()})
 	}
 	return fault.New(fault.Internal, "apply", fmt.Sprintf("log entry %d, %s", index, k.Name), fmt.Sprint("panic: ", v))
-}
-
-// later keeps the state's time from running backwards when leaders' clocks differ.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // Snapshot freezes the state and returns what writes it. A halted machine has none: it would hide what it skipped.
