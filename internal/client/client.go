@@ -5,6 +5,7 @@ package client
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -435,7 +436,9 @@ func (c *Client) Shutdown(ctx context.Context, stopTasks bool) error {
 }
 
 // Kill kills at once what Shutdown left, for an agent whose data_dir goes with it. It comes while Run still runs.
-func (c *Client) Kill(ctx context.Context) error { return c.allocs.KillAll(ctx) }
+func (c *Client) Kill(ctx context.Context) error {
+	return errors.Join(c.beside.sockets.End(), c.allocs.KillAll(ctx))
+}
 
 // Disclose unmounts the file systems of allocs that have ended, for an agent of which nothing is to be left. It comes
 // after Run.

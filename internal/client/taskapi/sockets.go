@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -32,13 +34,20 @@ type Sockets struct {
 	log   *slog.Logger
 
 	mu    sync.Mutex
-	open  map[string]net.Listener          // by the directory that it lies in
-	begin func(dir string, l net.Listener) // answers on one that is not answered yet; nil: Run does not run
+	open  map[string]*socket          // by the directory that it lies in
+	begin func(dir string, k *socket) // answers on one that is not answered yet; nil: Run does not run
+	over  bool                        // nothing is opened any more
+}
+
+// socket is one that listens.
+type socket struct {
+	net.Listener
+	ended chan struct{} // closed when it is answered no more, and no connection is left; nil: it is not answered yet
 }
 
 // New returns sockets; nil serve: there is no API to reach, and Open does nothing.
 func New(serve Serve, log *slog.Logger) *Sockets {
-	return &Sockets{serve: serve, log: log, open: map[string]net.Listener{}}
+	return &Sockets{serve: serve, log: log, open: map[string]*socket{}}
 }
 
 // Run answers on what is opened until ctx ends, and then closes all of it. The files stay, for the tasks to find the
@@ -46,9 +55,9 @@ func New(serve Serve, log *slog.Logger) *Sockets {
 func (s *Sockets) Run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	s.mu.Lock()
-	s.begin = func(dir string, l net.Listener) { s.answer(gctx, g, dir, l) }
-	for dir, l := range s.open {
-		s.begin(dir, l)
+	s.begin = func(dir string, k *socket) { s.answer(gctx, g, dir, k) }
+	for dir, k := range s.open {
+		s.begin(dir, k)
 	}
 	s.mu.Unlock()
 	g.Go("end", func() error {
@@ -60,17 +69,19 @@ func (s *Sockets) Run(ctx context.Context) error {
 	defer s.mu.Unlock()
 	s.begin = nil
 	var left []error
-	for _, l := range s.open {
-		left = append(left, closed(l.Close()))
+	for _, k := range s.open {
+		left = append(left, closed(k.Close()))
 	}
 	clear(s.open)
 	return errors.Join(append(left, err)...)
 }
 
 // answer answers on a socket until ctx ends. The caller holds the lock.
-func (s *Sockets) answer(ctx context.Context, g *lifecycle.Group, dir string, l net.Listener) {
+func (s *Sockets) answer(ctx context.Context, g *lifecycle.Group, dir string, k *socket) {
+	k.ended = make(chan struct{})
 	g.Go("task's API", lifecycle.Isolated("task's API", func() error {
-		return closed(s.serve(ctx, l))
+		defer close(k.ended)
+		return closed(s.serve(ctx, k.Listener))
 	}, func(err error) {
 		s.log.Error("a task's way to the API has ended; it comes back with the task's next start", logkey.Path, dir,
 			logkey.Error, err)
@@ -85,29 +96,47 @@ func (s *Sockets) Open(dir string) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.open[dir] != nil {
+	if s.over || s.open[dir] != nil {
 		return nil
 	}
 	l, err := listen(dir)
 	if err != nil {
 		return fault.Note(err, "listen", "for the task in "+dir)
 	}
-	s.open[dir] = l
+	k := &socket{Listener: l}
+	s.open[dir] = k
 	if s.begin != nil {
-		s.begin(dir, l)
+		s.begin(dir, k)
 	}
 	return nil
 }
 
-// Close ends a socket and removes its file.
+// End closes all of them, and lets none be opened any more: for an agent that takes what they lie in away.
+func (s *Sockets) End() error {
+	s.mu.Lock()
+	s.over = true
+	dirs := slices.Collect(maps.Keys(s.open))
+	s.mu.Unlock()
+	var errs []error
+	for _, dir := range dirs {
+		errs = append(errs, s.Close(dir))
+	}
+	return errors.Join(errs...)
+}
+
+// Close ends a socket with its connections, each of which would keep the file system busy that it lies in, and removes
+// its file.
 func (s *Sockets) Close(dir string) error {
 	s.mu.Lock()
-	l := s.open[dir]
+	k := s.open[dir]
 	delete(s.open, dir)
 	s.mu.Unlock()
 	var err error
-	if l != nil {
-		err = closed(l.Close())
+	if k != nil {
+		err = closed(k.Close())
+		if k.ended != nil {
+			<-k.ended
+		}
 	}
 	fd, oerr := openDir(dir)
 	if errors.Is(oerr, fs.ErrNotExist) {

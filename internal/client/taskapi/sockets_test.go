@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -96,5 +97,49 @@ func TestSocketsComeAndGoWithTheirTasks(t *testing.T) {
 	}
 	if err := s.Close(filepath.Join(dir, "gone")); err != nil {
 		t.Errorf("closing what is gone: %v", err)
+	}
+}
+
+// TestNothingIsLeftOfAClosedSocket: whoever takes away what a socket lies in finds it unused: that it is closed means
+// that its connections are, too; and at the end of an agent of which nothing is to be left none is opened any more.
+func TestNothingIsLeftOfAClosedSocket(t *testing.T) {
+	var answering atomic.Int32
+	slow := func(_ context.Context, l net.Listener) error {
+		answering.Add(1)
+		defer answering.Add(-1)
+		_, err := l.Accept()
+		time.Sleep(20 * time.Millisecond) // as long as a connection takes to end
+		return err
+	}
+	s := taskapi.New(slow, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
+	for _, dir := range dirs[:2] {
+		if err := s.Open(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for answering.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	if err := s.Close(dirs[0]); err != nil || answering.Load() != 1 {
+		t.Errorf("one is closed: %d are answered, %v", answering.Load(), err)
+	}
+	if err := s.End(); err != nil || answering.Load() != 0 {
+		t.Errorf("all are: %d are answered, %v", answering.Load(), err)
+	}
+	if err := s.Open(dirs[2]); err != nil {
+		t.Error(err)
+	}
+	for _, dir := range dirs {
+		if _, err := os.Lstat(filepath.Join(dir, taskapi.Name)); !os.IsNotExist(err) {
+			t.Errorf("a socket is left: %v", err)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
