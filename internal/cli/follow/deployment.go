@@ -53,8 +53,9 @@ func (f *Follower) Deployment(ctx context.Context, id, ns, wanted string) error 
 	return nil
 }
 
-// deployment tells how the deployment of the version that is followed comes along, and has it decide while it is under
-// way: an allocation that is not well may yet be replaced by one that is. That it fails is an error.
+// deployment tells how the deployment of the version that is followed comes along, and has what is well so far not
+// decide while it is under way. An allocation that has failed does, unless the servers would go back: whoever made a
+// mistake hears of it at once, and not when the deadlines of the deployment are over. That it fails is an error.
 func (t *reporter) deployment(ctx context.Context, job Registered, r *rollout.Rollout) error {
 	d, _, err := t.f.Client.Jobs().Deployment(ctx, job.ID, job.Query())
 	switch {
@@ -76,10 +77,22 @@ func (t *reporter) deployment(ctx context.Context, job Registered, r *rollout.Ro
 			}
 		}
 		return t.f.deploymentFailed(d)
-	case !DeploymentEnded(d) && r.Outcome != rollout.Unplaced:
+	case DeploymentEnded(d), r.Outcome == rollout.Unplaced, r.Outcome == rollout.Failed && !reverts(d):
+	default:
 		r.Outcome = rollout.Going
 	}
 	return nil
+}
+
+// reverts tells whether the servers go back by themselves when the deployment fails: then its end is what is to be told,
+// and not the first allocation that fails.
+func reverts(d *api.Deployment) bool {
+	for _, g := range d.TaskGroups {
+		if g.AutoRevert {
+			return true
+		}
+	}
+	return false
 }
 
 // Promote has canaries of groups, or of all, take their place, and follows the deployment.
