@@ -84,8 +84,8 @@ func (t *reporter) deployment(ctx context.Context, job Registered, r *rollout.Ro
 	return nil
 }
 
-// reverts tells whether the servers go back by themselves when the deployment fails: then its end is what is to be told,
-// and not the first allocation that fails.
+// reverts tells whether the servers go back by themselves when the deployment fails: then its end is what is to be
+// told, and not the first allocation that fails.
 func reverts(d *api.Deployment) bool {
 	for _, g := range d.TaskGroups {
 		if g.AutoRevert {
