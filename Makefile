@@ -53,6 +53,7 @@ lint: helper
 	@$(PLAIN) go vet ./...
 	@$(PLAIN) go test ./tools/arch
 	@$(LINT) golangci-lint run --allow-parallel-runners ./...
+	@$(PLAIN) go run ./tools/mutants -compile
 	@$(LINT) deadcode -json ./cmd/... ./tools/... | $(PLAIN) go run ./tools/unused
 
 # The race run holds every test of check, so that nothing runs twice. The longest packages wait more than they work: three

@@ -86,6 +86,8 @@ func parseList(path, text string) ([]mutant, error) {
 			m, body = nil, nil
 		case body == &from && line == markTo:
 			body = &to
+		case body != nil && strings.HasPrefix(line, markName):
+			return list, fmt.Errorf("%s: entry %q does not end with %s before the next begins", at, m.name, markEnd)
 		case body != nil:
 			*body = append(*body, line)
 		case m == nil && strings.HasPrefix(line, markName):

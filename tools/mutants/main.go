@@ -35,6 +35,7 @@ type options struct {
 	timeout time.Duration
 	jobs    int
 	verbose bool
+	compile bool
 }
 
 func main() {
@@ -47,6 +48,7 @@ func main() {
 	flag.DurationVar(&o.timeout, "timeout", 3*time.Minute, "of one mutant's tests in one package: some wait a minute")
 	flag.IntVar(&o.jobs, "jobs", runtime.GOMAXPROCS(0)+2, "how many are made at a time: many wait")
 	flag.BoolVar(&o.verbose, "v", false, "show what the tests said that killed a mutant")
+	flag.BoolVar(&o.compile, "compile", false, "run nothing: say only which do not compile")
 	flag.Parse()
 	if err := o.do(ctx, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
@@ -66,6 +68,9 @@ func (o options) do(ctx context.Context, out io.Writer) error {
 	}
 	if list, err = o.choose(list, out); err != nil {
 		return err
+	}
+	if o.compile {
+		return compile(ctx, root, list)
 	}
 	dir, err := os.MkdirTemp("", "berth-mutants")
 	if err != nil {

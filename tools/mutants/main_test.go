@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -246,4 +247,37 @@ func errText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// Given an entry whose end is forgotten, then it does not swallow the next one.
+func TestAnEntryEndsBeforeTheNextBegins(t *testing.T) {
+	text := strings.Replace(entry, ">>>>\n", "", 1) + strings.Replace(entry, "== adds", "== adds again", 1)
+	if list, err := parseList("l.txt", text); err == nil || !strings.Contains(err.Error(), `"adds" does not end`) {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
+// Given mutants of which some do not compile, then those are named, with their place, and no other.
+func TestWhatDoesNotCompileIsNamed(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, map[string]string{
+		"go.mod": "module m\n\ngo 1.26\n",
+		"sum.go": "package sum\n\nimport \"strings\"\n\nfunc Sum(a, b int) int {\n\treturn a + b\n}\n\n" +
+			"func Up(s string) string {\n\treturn strings.ToUpper(s)\n}\n",
+	})
+	unknown := strings.NewReplacer("== adds", "== unknown", "a - b", "a - c").Replace(entry)
+	unused := strings.NewReplacer("== adds", "== unused",
+		"return a + b", "return strings.ToUpper(s)", "return a - b", "return s").Replace(entry)
+	open := strings.NewReplacer("== adds", "== open", "a - b", "a - (b").Replace(entry)
+	list, err := parseList("l.txt", entry+unknown+unused+open)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = compile(t.Context(), root, list)
+	for name, want := range map[string]bool{"adds": false, "unknown": true, "unused": true, "open": true} {
+		says := fmt.Sprintf("%q does not compile: %s:", name, filepath.Join(root, "sum.go"))
+		if got := err != nil && strings.Contains(err.Error(), says); got != want {
+			t.Errorf("%s is named: %v, want %v: %v", name, got, want, err)
+		}
+	}
 }
