@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert/lists"
 	"berth/internal/model/acl"
 	"berth/internal/wire"
@@ -8,26 +9,31 @@ import (
 
 // What is read and written of access control lists.
 var (
-	aclBootstrap = write(wire.ACLBootstrap,
-		body((*request).readOptional, lists.ToACLBootstrap), lists.WrittenACLToken)
+	aclBootstrap = calls.Write(wire.ACLBootstrap,
+		calls.Form((*calls.Request).ReadOptional, lists.ToACLBootstrap), lists.WrittenACLToken)
 
-	aclPolicyRows   = listed((*acl.Policy).Key, lists.ACLPolicyStub)
-	aclPolicyList   = read(wire.ACLPolicyList, (*request).aclPolicies, aclPolicyRows)
-	aclPolicySelf   = read(wire.ACLPolicyList, (*request).aclOwn, aclPolicyRows)
-	aclPolicyGet    = read(wire.ACLPolicyGet, (*request).aclPolicy, one("ACL policy", public(lists.ACLPolicy)))
-	aclPolicyPut    = write(wire.ACLPolicyPut, body((*request).read, lists.ToACLPolicy), empty)
-	aclPolicyDelete = write(wire.ACLPolicyDelete, aclDelete, empty)
+	aclPolicyRows   = calls.Listed((*acl.Policy).Key, lists.ACLPolicyStub)
+	aclPolicyList   = calls.Read(wire.ACLPolicyList, aclPolicies, aclPolicyRows)
+	aclPolicySelf   = calls.Read(wire.ACLPolicyList, aclOwn, aclPolicyRows)
+	aclPolicyGet    = calls.Read(wire.ACLPolicyGet, aclPolicy, calls.One("ACL policy", calls.Public(lists.ACLPolicy)))
+	aclPolicyPut    = calls.Write(wire.ACLPolicyPut, calls.Form((*calls.Request).Read, lists.ToACLPolicy), calls.Empty)
+	aclPolicyDelete = calls.Write(wire.ACLPolicyDelete, aclDelete, calls.Empty)
 
-	aclRoleList   = read(wire.ACLRoleList, listBy(), listed((*acl.Role).Key, lists.ACLRole))
-	aclRoleGet    = read(wire.ACLRoleGet, byName[string], one("ACL role", public(lists.ACLRole)))
-	aclRoleNamed  = read(wire.ACLRoleNamed, byName[string], one("ACL role", public(lists.ACLRole)))
-	aclRolePut    = write(wire.ACLRolePut, body((*request).read, lists.ToACLRole), lists.WrittenACLRole)
-	aclRoleDelete = write(wire.ACLRoleDelete, aclDelete, empty)
+	aclRoleList = calls.Read(wire.ACLRoleList, calls.ListBy(), calls.Listed((*acl.Role).Key, lists.ACLRole))
+	aclRoleGet  = calls.Read(wire.ACLRoleGet, calls.ByName[string], calls.One("ACL role",
+		calls.Public(lists.ACLRole)))
+	aclRoleNamed = calls.Read(wire.ACLRoleNamed, calls.ByName[string], calls.One("ACL role",
+		calls.Public(lists.ACLRole)))
+	aclRolePut = calls.Write(wire.ACLRolePut, calls.Form((*calls.Request).Read, lists.ToACLRole),
+		lists.WrittenACLRole)
+	aclRoleDelete = calls.Write(wire.ACLRoleDelete, aclDelete, calls.Empty)
 
-	aclTokenRows   = listed((*wire.ACLTokenView).Key, lists.ACLTokenStub)
-	aclTokenList   = read(wire.ACLTokenList, (*request).aclTokens, aclTokenRows)
-	aclTokenGet    = read(wire.ACLTokenGet, byName[string], one("ACL token", public(lists.ACLTokenOf)))
-	aclTokenSelf   = read(wire.ACLTokenSelf, (*request).aclSelf, (*request).showSelf)
-	aclTokenPut    = write(wire.ACLTokenPut, body((*request).read, lists.ToACLToken), lists.WrittenACLToken)
-	aclTokenDelete = write(wire.ACLTokenDelete, aclDelete, empty)
+	aclTokenRows = calls.Listed((*wire.ACLTokenView).Key, lists.ACLTokenStub)
+	aclTokenList = calls.Read(wire.ACLTokenList, aclTokens, aclTokenRows)
+	aclTokenGet  = calls.Read(wire.ACLTokenGet, calls.ByName[string], calls.One("ACL token",
+		calls.Public(lists.ACLTokenOf)))
+	aclTokenSelf = calls.Read(wire.ACLTokenSelf, aclSelf, showSelf)
+	aclTokenPut  = calls.Write(wire.ACLTokenPut, calls.Form((*calls.Request).Read, lists.ToACLToken),
+		lists.WrittenACLToken)
+	aclTokenDelete = calls.Write(wire.ACLTokenDelete, aclDelete, calls.Empty)
 )

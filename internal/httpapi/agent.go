@@ -6,12 +6,13 @@ import (
 	"berth/api"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/agentlog"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/convert/operator"
 	"berth/internal/wire"
 )
 
-func (s *Server) agentSelf(r *request) (any, error) {
+func (s *Server) agentSelf(r *calls.Request) (any, error) {
 	config, stats := s.cfg.Self.Describe()
 	out := &api.AgentSelf{Config: config, Stats: stats}
 	st, err := s.status(r)
@@ -30,34 +31,34 @@ func (s *Server) agentSelf(r *request) (any, error) {
 }
 
 // agentHealth is for load balancers: 500 when a half that this agent runs is not well.
-func (s *Server) agentHealth(r *request) (any, error) {
-	out, well := operator.Health(s.cfg.Self.Health(r.Context()), r.arg("type"))
+func (s *Server) agentHealth(r *calls.Request) (any, error) {
+	out, well := operator.Health(s.cfg.Self.Health(r.Context()), r.Arg("type"))
 	if !well {
-		return nil, &statusError{http.StatusInternalServerError, convert.HealthText(out)}
+		return nil, calls.Refuse(http.StatusInternalServerError, convert.HealthText(out))
 	}
 	return out, nil
 }
 
 // monitor streams an agent's log: this one's, or a node's by way of the servers.
-func (s *Server) monitor(w http.ResponseWriter, r *request) error {
-	level, ok := agentlog.Level(r.arg("log_level"))
+func (s *Server) monitor(w http.ResponseWriter, r *calls.Request) error {
+	level, ok := agentlog.Level(r.Arg("log_level"))
 	if !ok {
-		return badRequest("Unknown log level: " + r.arg("log_level"))
+		return calls.BadRequest("Unknown log level: " + r.Arg("log_level"))
 	}
-	if node := ids.Node(r.arg("node_id")); node != "" && node != s.cfg.Self.NodeID() {
+	if node := ids.Node(r.Arg("node_id")); node != "" && node != s.cfg.Self.NodeID() {
 		stream, err := wire.AgentMonitor.Open(r.Context(), s.cfg.Servers,
 			&wire.AgentMonitorRequest{
 				Node:     node,
-				Level:    r.arg("log_level"),
-				JSON:     r.flag("log_json"),
-				Location: r.flag("log_include_location"),
+				Level:    r.Arg("log_level"),
+				JSON:     r.Flag("log_json"),
+				Location: r.Flag("log_include_location"),
 			})
 		if err != nil {
 			return err
 		}
-		return s.pump(w, r, stream, r.flag("plain"))
+		return s.pump(w, r, stream, r.Flag("plain"))
 	}
-	if name := r.arg("server_id"); name != "" {
+	if name := r.Arg("server_id"); name != "" {
 		st, err := s.status(r)
 		if err != nil {
 			return err
@@ -66,16 +67,16 @@ func (s *Server) monitor(w http.ResponseWriter, r *request) error {
 			return err
 		}
 	}
-	return agentlog.Stream(w, r.flag("plain"), func(each func([]byte) error) error {
-		return s.cfg.Logs.Follow(r.Context(), level, r.flag("log_json"), each)
+	return agentlog.Stream(w, r.Flag("plain"), func(each func([]byte) error) error {
+		return s.cfg.Logs.Follow(r.Context(), level, r.Flag("log_json"), each)
 	})
 }
 
 // license answers as every edition without one does.
-func (s *Server) license(w http.ResponseWriter, _ *request) error {
+func (s *Server) license(w http.ResponseWriter, _ *calls.Request) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
 // reconciled has nothing to do: summaries are counted whenever they are read.
-func (s *Server) reconciled(*request) (any, error) { return noReply{}, nil }
+func (s *Server) reconciled(*calls.Request) (any, error) { return calls.None{}, nil }

@@ -4,8 +4,8 @@ import (
 	"slices"
 
 	"berth/api"
-	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
@@ -13,68 +13,63 @@ import (
 )
 
 // allocLines shows a list of allocs as it comes.
-func allocLines(_ *request, out *wire.AllocListReply) (any, error) {
-	return rows(out.Items, convert.AllocLine(out)), nil
+func allocLines(_ *calls.Request, out *wire.AllocListReply) (any, error) {
+	return calls.Rows(out.Items, convert.AllocLine(out)), nil
 }
 
 func evalRow(e *eval.Eval) any { return convert.Eval(e, nil) }
 
-// wholeID refuses what is no full id, with the text that clients know; lists take prefixes.
-func wholeID(kind, id string) error {
-	if !ids.IsUUID(id) {
-		return fault.New(fault.Conflict, "", "", kind+" lookup failed: index error: UUID must be 36 characters")
-	}
-	return nil
-}
-
-var allocList = read(wire.AllocList, listBy(), func(r *request, out *wire.AllocListReply) (any, error) {
-	return table[alloc.Bundle]{
-		key: func(b alloc.Bundle) string { return wire.KeyOfAlloc(b.Alloc) },
-		row: func(b alloc.Bundle) any { return convert.AllocLine(out)(b) },
-	}.show(r, out.Items, out.NextToken)
-})
+var allocList = calls.Read(wire.AllocList, calls.ListBy(),
+	func(r *calls.Request, out *wire.AllocListReply) (any, error) {
+		return calls.Table[alloc.Bundle]{
+			Key: func(b alloc.Bundle) string { return wire.KeyOfAlloc(b.Alloc) },
+			Row: func(b alloc.Bundle) any { return convert.AllocLine(out)(b) },
+		}.Show(r, out.Items, out.NextToken)
+	})
 
 // allocForm answers with a form of the alloc that the path names.
-func allocForm(form func(*wire.AllocReply) any) handler {
-	return read(wire.AllocGet, byID[ids.Alloc]("alloc"), func(_ *request, out *wire.AllocReply) (any, error) {
-		return shown(out.Alloc, "alloc", func(*alloc.Alloc) any { return form(out) })
-	})
+func allocForm(form func(*wire.AllocReply) any) calls.Handler {
+	return calls.Read(wire.AllocGet, calls.ByID[ids.Alloc]("alloc"),
+		func(_ *calls.Request, out *wire.AllocReply) (any, error) {
+			return calls.Shown(out.Alloc, "alloc", func(*alloc.Alloc) any { return form(out) })
+		})
 }
 
 var (
 	allocGet = allocForm(func(out *wire.AllocReply) any { return convert.Alloc(out.Bundle, out.Storage) })
 )
 
-var allocStop = write(wire.AllocStop, func(r *request) (*wire.AllocStopRequest, error) {
+var allocStop = calls.Write(wire.AllocStop, func(r *calls.Request) (*wire.AllocStopRequest, error) {
 	id := r.PathValue("id")
 	return &wire.AllocStopRequest{
-		Namespace:       r.ns,
+		Namespace:       r.Namespace,
 		Alloc:           ids.Alloc(id),
-		NoShutdownDelay: r.flag("no_shutdown_delay"),
-		Reschedule:      r.flag("reschedule"),
-	}, wholeID("alloc", id)
+		NoShutdownDelay: r.Flag("no_shutdown_delay"),
+		Reschedule:      r.Flag("reschedule"),
+	}, calls.WholeID("alloc", id)
 }, func(out *wire.JobRegisterReply) (uint64, any) {
 	return out.Index, &api.AllocStopResponse{EvalID: string(out.Eval), Index: out.Index}
 })
 
 // chosenEvals leaves the evaluations that the query asks for.
-func chosenEvals(r *request, all []*eval.Eval) []*eval.Eval {
-	job, status := r.arg("job"), r.arg("status")
+func chosenEvals(r *calls.Request, all []*eval.Eval) []*eval.Eval {
+	job, status := r.Arg("job"), r.Arg("status")
 	return slices.DeleteFunc(all, func(e *eval.Eval) bool {
 		return job != "" && string(e.Job) != job || status != "" && e.Status != status
 	})
 }
 
-func showEvals(r *request, out *wire.List[*eval.Eval]) (any, error) {
-	return table[*eval.Eval]{
-		key: wire.KeyOfEval,
-		row: evalRow,
-	}.show(r, chosenEvals(r, out.Items), out.NextToken)
+func showEvals(r *calls.Request, out *wire.List[*eval.Eval]) (any, error) {
+	return calls.Table[*eval.Eval]{
+		Key: wire.KeyOfEval,
+		Row: evalRow,
+	}.Show(r, chosenEvals(r, out.Items), out.NextToken)
 }
 
 var (
-	evalList  = read(wire.EvalList, listBy("job", "status"), showEvals)
-	evalCount = read(wire.EvalList, listBy("job", "status"), func(r *request, out *wire.List[*eval.Eval]) (any, error) {
+	evalList  = calls.Read(wire.EvalList, calls.ListBy("job", "status"), showEvals)
+	evalCount = calls.Read(wire.EvalList, calls.ListBy("job", "status"), func(r *calls.Request,
+		out *wire.List[*eval.Eval]) (any, error) {
 		list, err := showEvals(r, out)
 		if err != nil {
 			return nil, err
@@ -84,13 +79,14 @@ var (
 	})
 )
 
-var evalGet = read(wire.EvalGet, byID[ids.Eval]("eval"), func(r *request, out *wire.EvalReply) (any, error) {
-	return shown(out.Eval, "eval", func(e *eval.Eval) any {
-		if !r.flag("related") {
-			return convert.Eval(e, nil)
-		}
-		return convert.Eval(e, out.Related)
+var evalGet = calls.Read(wire.EvalGet, calls.ByID[ids.Eval]("eval"),
+	func(r *calls.Request, out *wire.EvalReply) (any, error) {
+		return calls.Shown(out.Eval, "eval", func(e *eval.Eval) any {
+			if !r.Flag("related") {
+				return convert.Eval(e, nil)
+			}
+			return convert.Eval(e, out.Related)
+		})
 	})
-})
 
-var evalAllocs = read(wire.EvalAllocs, byID[ids.Eval]("eval"), allocLines)
+var evalAllocs = calls.Read(wire.EvalAllocs, calls.ByID[ids.Eval]("eval"), allocLines)

@@ -10,6 +10,7 @@ import (
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/callers"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/conns"
 	"berth/internal/httpapi/gauges"
 	"berth/internal/httpapi/nodeservers"
@@ -64,9 +65,11 @@ type Entry struct {
 type route struct {
 	method, path string
 	// handle answers with a value that becomes JSON and the indexes of what was read; or
-	handle handler
+	handle calls.Handler
+	// answer does, of what this agent knows; or
+	answer func(*Server, *calls.Request) (any, error)
 	// stream writes the reply itself.
-	stream func(*Server, http.ResponseWriter, *request) error
+	stream func(*Server, http.ResponseWriter, *calls.Request) error
 	most   int64 // its body may have so many bytes; 0: maxBody
 	// long is what who sends it a body that is not small needs in any case; nil: nothing.
 	long callers.Asks

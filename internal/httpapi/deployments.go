@@ -2,24 +2,26 @@ package httpapi
 
 import (
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert/deployments"
 	"berth/internal/wire"
 )
 
 // What is read and written of deployments, and changed of jobs by a body that names the same as the path.
 var (
-	deploymentList = read(wire.DeploymentList, listBy(), listed(deployments.Key, deployments.Deployment))
-	deploymentGet  = read(wire.DeploymentGet, byID[ids.Deployment]("deployment"),
-		one("deployment", public(deployments.Deployment)))
-	deploymentAllocs  = read(wire.DeploymentAllocs, byID[ids.Deployment]("deployment"), allocLines)
-	deploymentPromote = write(wire.DeploymentPromote, changes(deployments.ToPromote), deploymentDone)
-	deploymentFail    = write(wire.DeploymentFail, changes(deployments.ToFail), deploymentDone)
-	deploymentPause   = write(wire.DeploymentPause, changes(deployments.ToPause), deploymentDone)
-	deploymentHealth  = write(wire.DeploymentSetHealth, changes(deployments.ToHealth), deploymentDone)
+	deploymentList = calls.Read(wire.DeploymentList, calls.ListBy(), calls.Listed(deployments.Key,
+		deployments.Deployment))
+	deploymentGet = calls.Read(wire.DeploymentGet, calls.ByID[ids.Deployment]("deployment"),
+		calls.One("deployment", calls.Public(deployments.Deployment)))
+	deploymentAllocs  = calls.Read(wire.DeploymentAllocs, calls.ByID[ids.Deployment]("deployment"), allocLines)
+	deploymentPromote = calls.Write(wire.DeploymentPromote, calls.Changes(deployments.ToPromote), deploymentDone)
+	deploymentFail    = calls.Write(wire.DeploymentFail, calls.Changes(deployments.ToFail), deploymentDone)
+	deploymentPause   = calls.Write(wire.DeploymentPause, calls.Changes(deployments.ToPause), deploymentDone)
+	deploymentHealth  = calls.Write(wire.DeploymentSetHealth, calls.Changes(deployments.ToHealth), deploymentDone)
 
-	jobDeployment  = read(wire.DeploymentOfJob, deploymentsOf(true), as(deployments.Latest))
-	jobDeployments = read(wire.DeploymentOfJob, deploymentsOf(false), as(deployments.All))
-	jobRevert      = write(wire.JobRevert, changes(deployments.ToRevert), registered)
-	jobStable      = write(wire.JobStable, changes(deployments.ToStable), deployments.Stabilized)
-	jobEvaluate    = write(wire.JobEvaluate, changes(deployments.ToEvaluate), registered)
+	jobDeployment  = calls.Read(wire.DeploymentOfJob, deploymentsOf(true), calls.As(deployments.Latest))
+	jobDeployments = calls.Read(wire.DeploymentOfJob, deploymentsOf(false), calls.As(deployments.All))
+	jobRevert      = calls.Write(wire.JobRevert, calls.Changes(deployments.ToRevert), registered)
+	jobStable      = calls.Write(wire.JobStable, calls.Changes(deployments.ToStable), deployments.Stabilized)
+	jobEvaluate    = calls.Write(wire.JobEvaluate, calls.Changes(deployments.ToEvaluate), registered)
 )

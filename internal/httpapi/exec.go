@@ -12,13 +12,14 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/callers"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/terminal"
 	"berth/internal/wire"
 )
 
 // exec runs a command in a task over a WebSocket. The upgrade succeeds unless the origin is a foreign one; what is
 // wrong after it comes as a close frame.
-func (s *Server) exec(w http.ResponseWriter, r *request) error {
+func (s *Server) exec(w http.ResponseWriter, r *calls.Request) error {
 	ws, err := websocket.Accept(w, r.Request, nil)
 	if err != nil {
 		return nil // Accept has answered
@@ -41,8 +42,8 @@ func (s *Server) exec(w http.ResponseWriter, r *request) error {
 
 // closeCode tells mistakes of the caller from failures.
 func closeCode(err error) websocket.StatusCode {
-	var coded *statusError
-	if errors.As(err, &coded) && coded.status < http.StatusInternalServerError {
+	var coded *calls.Refused
+	if errors.As(err, &coded) && coded.Status < http.StatusInternalServerError {
 		return websocket.StatusPolicyViolation
 	}
 	switch fault.KindOf(err) {
@@ -52,28 +53,28 @@ func closeCode(err error) websocket.StatusCode {
 	return websocket.StatusInternalError
 }
 
-func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket.Conn, r *request) error {
+func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket.Conn, r *calls.Request) error {
 	var command []string
-	if err := json.Unmarshal([]byte(r.arg("command")), &command); err != nil || len(command) == 0 {
-		return badRequest("command must be a JSON list of strings that is not empty")
+	if err := json.Unmarshal([]byte(r.Arg("command")), &command); err != nil || len(command) == 0 {
+		return calls.BadRequest("command must be a JSON list of strings that is not empty")
 	}
-	if r.flag("ws_handshake") {
+	if r.Flag("ws_handshake") {
 		_, hello, err := ws.Read(ctx)
 		if err != nil {
 			return err
 		}
 		if ctx, err = callers.Showing(ctx, r.Request, hello); err != nil {
-			return badRequest(err.Error())
+			return calls.BadRequest(err.Error())
 		}
 		if err := audit.Of(ctx).Shown(callers.Named(ctx, s.cfg.Servers)); err != nil {
 			return err
 		}
 	}
 	r.Request = r.WithContext(ctx)
-	ref, err := r.target(r.arg("task"))
+	ref, err := target(r, r.Arg("task"))
 	if err != nil {
 		return err
 	}
 	return terminal.Run(ctx, g, ws, s.cfg.Servers,
-		&wire.AllocExecRequest{AgentRef: ref, Task: r.arg("task"), Command: command, TTY: r.flag("tty")})
+		&wire.AllocExecRequest{AgentRef: ref, Task: r.Arg("task"), Command: command, TTY: r.Flag("tty")})
 }

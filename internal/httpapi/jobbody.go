@@ -9,6 +9,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/jobfindings"
 	"berth/internal/httpapi/jobrules"
@@ -20,20 +21,22 @@ import (
 
 // readJob refuses by name what is not built, fills in defaults and validates. It returns the internal job with what is
 // worth a warning; so are the members that are not known: clients of later versions of this API send such.
-func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, asked string) (*job.Job, []string, error) {
+func (s *Server) readJob(
+	r *calls.Request, j *api.Job, unknown []jobjson.Unknown, asked string,
+) (*job.Job, []string, error) {
 	if j == nil || j.ID == nil || *j.ID == "" {
-		return nil, nil, badRequest("Job must be specified")
+		return nil, nil, calls.BadRequest("Job must be specified")
 	}
 	if asked != "" && *j.ID != asked {
-		return nil, nil, badRequest("Job ID does not match")
+		return nil, nil, calls.BadRequest("Job ID does not match")
 	}
 	unbuilt := support.Unsupported(j)
 	warnings := jobjson.Ignored(unknown)
 	for _, f := range support.Ignored(j) {
 		warnings = append(warnings, f.Name+" has no effect: "+f.Why)
 	}
-	ns := r.ns
-	if r.arg("namespace") == "" && j.Namespace != nil && *j.Namespace != "" {
+	ns := r.Namespace
+	if r.Arg("namespace") == "" && j.Namespace != nil && *j.Namespace != "" {
 		ns = ids.Namespace(*j.Namespace)
 	} else if j.Namespace != nil && *j.Namespace != "" && ids.Namespace(*j.Namespace) != ns {
 		j.Namespace = nil // the query beats the body
@@ -42,7 +45,7 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	errs, misplaced := jobrules.Validate(j), s.misplaced(j)
 	malformed := job.DropNulls(j)
 	out := convert.ToJob(j)
-	excess := rows(out.Excesses(), func(e *job.Excess) error { return e })
+	excess := calls.Rows(out.Excesses(), func(e *job.Excess) error { return e })
 	if errs = slices.Concat(notBuilt(unbuilt), excess, errs, misplaced); len(errs) == 0 {
 		return out, append(warnings, jobrules.Warnings(j)...), nil
 	}
@@ -51,9 +54,9 @@ func (s *Server) readJob(r *request, j *api.Job, unknown []jobjson.Unknown, aske
 	case n == 1 && len(misplaced) == 1:
 		return nil, nil, misplaced[0]
 	case n == len(unbuilt): // it is said in the form that clients know for it
-		return nil, nil, badRequest(strings.Join(rows(unbuilt, support.Field.String), "; "))
+		return nil, nil, calls.BadRequest(strings.Join(calls.Rows(unbuilt, support.Field.String), "; "))
 	case len(unbuilt)+len(excess) > 0 || malformed || strings.ContainsRune(*j.ID, 0):
-		all.Status = badRequest("")
+		all.Status = calls.BadRequest("")
 	}
 	return nil, nil, all
 }
@@ -74,18 +77,18 @@ func (s *Server) misplaced(j *api.Job) (errs []error) {
 }
 
 func notBuilt(fields []support.Field) []error {
-	return rows(fields, func(f support.Field) error { return errors.New(f.String()) })
+	return calls.Rows(fields, func(f support.Field) error { return errors.New(f.String()) })
 }
 
 // jobBody reads a request that carries a job and gives the members of the job that are not known.
-func (r *request) jobBody(into any) ([]jobjson.Unknown, error) {
-	data, err := r.body()
+func jobBody(r *calls.Request, into any) ([]jobjson.Unknown, error) {
+	data, err := r.Bytes()
 	if err != nil {
 		return nil, err
 	}
 	unknown, err := jobjson.DecodeRequest(data, into)
 	if err != nil {
-		return nil, badRequest(err.Error())
+		return nil, calls.BadRequest(err.Error())
 	}
 	return unknown, nil
 }

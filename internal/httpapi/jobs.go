@@ -9,6 +9,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/audit"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/convert/deployments"
 	"berth/internal/httpapi/jobdiff"
@@ -18,14 +19,14 @@ import (
 	"berth/internal/wire"
 )
 
-func (s *Server) jobRegister(r *request) (any, error) {
+func (s *Server) jobRegister(r *calls.Request) (any, error) {
 	var body api.JobRegisterRequest
-	unknown, err := r.jobBody(&body)
+	unknown, err := jobBody(r, &body)
 	if err != nil {
 		return nil, err
 	}
 	if body.PreserveResources {
-		return nil, badRequest(
+		return nil, calls.BadRequest(
 			"PreserveResources is not built yet: leave it out and write the wanted resources in the job")
 	}
 	m, warnings, err := s.readJob(r, body.Job, unknown, r.PathValue("id"))
@@ -34,16 +35,11 @@ func (s *Server) jobRegister(r *request) (any, error) {
 	}
 	audit.Of(r.Context()).About(m.Namespace, string(m.ID))
 	req := convert.ToRegistration(&body, m, warnings)
-	answer, err := write(wire.JobRegister, fixed(req), registered)(s, r)
+	answer, err := calls.Write(wire.JobRegister, calls.Fixed(req), registered)(r)
 	if fault.Has(err, fault.NotFound) { // of a write of a job clients take 404 to say that the job is gone
-		err = &statusError{http.StatusInternalServerError, err.Error()}
+		err = calls.Refuse(http.StatusInternalServerError, err.Error())
 	}
 	return answer, err
-}
-
-// fixed asks what is known already.
-func fixed[Req any](req *Req) func(*request) (*Req, error) {
-	return func(*request) (*Req, error) { return req, nil }
 }
 
 // registered answers what makes an evaluation of a job.
@@ -51,9 +47,9 @@ func registered(out *wire.JobRegisterReply) (uint64, any) {
 	return out.Index, convert.Registered(out)
 }
 
-func (s *Server) jobPlan(r *request) (any, error) {
+func (s *Server) jobPlan(r *calls.Request) (any, error) {
 	var body api.JobPlanRequest
-	unknown, err := r.jobBody(&body)
+	unknown, err := jobBody(r, &body)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +62,7 @@ func (s *Server) jobPlan(r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.observed(wire.Meta{Index: out.Index, KnownLeader: true})
+	r.Observed(wire.Meta{Index: out.Index, KnownLeader: true})
 	m.NodePool = node.PoolOf(cmp.Or(out.NodePool, m.NodePool))
 	reply := convert.Plan(out, m)
 	if body.Diff {
@@ -75,9 +71,9 @@ func (s *Server) jobPlan(r *request) (any, error) {
 	return reply, nil
 }
 
-func (s *Server) jobValidate(r *request) (any, error) {
+func (s *Server) jobValidate(r *calls.Request) (any, error) {
 	var body api.JobValidateRequest
-	unknown, err := r.jobBody(&body)
+	unknown, err := jobBody(r, &body)
 	if err != nil {
 		return nil, err
 	}
@@ -98,17 +94,18 @@ func (s *Server) jobValidate(r *request) (any, error) {
 	return out, nil
 }
 
-var jobList = read(wire.JobList, listBy(), func(r *request, out *wire.List[*wire.JobView]) (any, error) {
-	return table[*wire.JobView]{
-		key:  func(v *wire.JobView) string { return wire.KeyOfJob(v.Job) },
-		full: func(v *wire.JobView) any { return convert.FromJobView(v) },
-		row:  func(v *wire.JobView) any { return convert.JobStub(v, r.flag("meta")) },
-	}.show(r, jobsOf(r, out.Items), out.NextToken)
-})
+var jobList = calls.Read(wire.JobList, calls.ListBy(),
+	func(r *calls.Request, out *wire.List[*wire.JobView]) (any, error) {
+		return calls.Table[*wire.JobView]{
+			Key:  func(v *wire.JobView) string { return wire.KeyOfJob(v.Job) },
+			Full: func(v *wire.JobView) any { return convert.FromJobView(v) },
+			Row:  func(v *wire.JobView) any { return convert.JobStub(v, r.Flag("meta")) },
+		}.Show(r, jobsOf(r, out.Items), out.NextToken)
+	})
 
 // jobForm answers with a form of the job that the path names.
-func jobForm(form func(*wire.JobView) any) handler {
-	return read(wire.JobGet, byName, one("job", form))
+func jobForm(form func(*wire.JobView) any) calls.Handler {
+	return calls.Read(wire.JobGet, calls.ByName, calls.One("job", form))
 }
 
 var (
@@ -118,59 +115,48 @@ var (
 	noneOfJob = jobForm(func(*wire.JobView) any { return []any{} })
 )
 
-func (s *Server) jobDeregister(r *request) (any, error) {
-	answer, err := jobStop(s, r)
+func (s *Server) jobDeregister(r *calls.Request) (any, error) {
+	answer, err := jobStop(r)
 	if fault.Has(err, fault.NotFound) {
 		return &api.JobDeregisterResponse{}, nil // clients of this API take the absence of a job for its stop
 	}
 	return answer, err
 }
 
-var jobStop = write(wire.JobDeregister, func(r *request) (*wire.JobDeregisterRequest, error) {
-	priority, err := r.number("eval_priority")
+var jobStop = calls.Write(wire.JobDeregister, func(r *calls.Request) (*wire.JobDeregisterRequest, error) {
+	priority, err := r.Number("eval_priority")
 	return &wire.JobDeregisterRequest{
-		Namespace:       r.ns,
+		Namespace:       r.Namespace,
 		Job:             ids.Job(r.PathValue("id")),
-		Purge:           r.flag("purge"),
-		NoShutdownDelay: r.flag("no_shutdown_delay"),
+		Purge:           r.Flag("purge"),
+		NoShutdownDelay: r.Flag("no_shutdown_delay"),
 		Priority:        int(priority),
 	}, err
 }, func(out *wire.JobRegisterReply) (uint64, any) {
 	return out.Index, convert.Stopped(out)
 })
 
-var jobStart = write(wire.JobStart, func(r *request) (*wire.JobStartRequest, error) {
-	return &wire.JobStartRequest{Namespace: r.ns, Job: ids.Job(r.PathValue("id"))}, nil
+var jobStart = calls.Write(wire.JobStart, func(r *calls.Request) (*wire.JobStartRequest, error) {
+	return &wire.JobStartRequest{Namespace: r.Namespace, Job: ids.Job(r.PathValue("id"))}, nil
 }, registered)
 
-var jobAllocs = read(wire.JobAllocs, func(r *request) (*wire.JobAllocsRequest, error) {
-	q, err := r.query()
-	return &wire.JobAllocsRequest{Query: q, Job: ids.Job(r.PathValue("id")), All: r.flag("all")}, err
+var jobAllocs = calls.Read(wire.JobAllocs, func(r *calls.Request) (*wire.JobAllocsRequest, error) {
+	q, err := r.Query()
+	return &wire.JobAllocsRequest{Query: q, Job: ids.Job(r.PathValue("id")), All: r.Flag("all")}, err
 }, allocLines)
 
-var jobEvals = read(wire.JobEvals, byName, func(_ *request, out *wire.List[*eval.Eval]) (any, error) {
-	return rows(out.Items, evalRow), nil
+var jobEvals = calls.Read(wire.JobEvals, calls.ByName, func(_ *calls.Request, out *wire.List[*eval.Eval]) (any, error) {
+	return calls.Rows(out.Items, evalRow), nil
 })
-
-// changes reads a change of what the path names from a body, in the namespace of the request.
-func changes[Body, Req any](form func(*Body, ids.Namespace, string) (*Req, error)) func(*request) (*Req, error) {
-	return func(r *request) (*Req, error) {
-		var in Body
-		if err := r.readOptional(&in); err != nil {
-			return nil, err
-		}
-		return form(&in, r.ns, r.PathValue("id"))
-	}
-}
 
 func deploymentDone(out *wire.DeploymentReply) (uint64, any) {
 	return out.Index, deployments.Written(out)
 }
 
-func deploymentsOf(latest bool) func(*request) (*wire.JobDeploymentsRequest, error) {
-	return func(r *request) (*wire.JobDeploymentsRequest, error) {
-		q, err := r.query()
+func deploymentsOf(latest bool) func(*calls.Request) (*wire.JobDeploymentsRequest, error) {
+	return func(r *calls.Request) (*wire.JobDeploymentsRequest, error) {
+		q, err := r.Query()
 		id := ids.Job(r.PathValue("id"))
-		return &wire.JobDeploymentsRequest{Query: q, Job: id, All: r.flag("all"), Latest: latest}, err
+		return &wire.JobDeploymentsRequest{Query: q, Job: id, All: r.Flag("all"), Latest: latest}, err
 	}
 }

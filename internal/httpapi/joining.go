@@ -1,20 +1,22 @@
 package httpapi
 
 import (
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/convert/operator"
 	"berth/internal/wire"
 )
 
 var (
-	joinTokenCreate = write(wire.TrustAdmit, body((*request).read, convert.ToJoinToken), convert.MadeJoinToken)
-	joinTokenList   = read(wire.TrustAdmissions, (*request).whole, as(convert.JoinTokens))
+	joinTokenCreate = calls.Write(wire.TrustAdmit, calls.Form((*calls.Request).Read, convert.ToJoinToken),
+		convert.MadeJoinToken)
+	joinTokenList = calls.Read(wire.TrustAdmissions, (*calls.Request).Whole, calls.As(convert.JoinTokens))
 
-	joinTokenRevoke = write(wire.TrustRevoke, func(r *request) (*wire.RevokeRequest, error) {
+	joinTokenRevoke = calls.Write(wire.TrustRevoke, func(r *calls.Request) (*wire.RevokeRequest, error) {
 		return &wire.RevokeRequest{ID: r.PathValue("id")}, nil
-	}, empty)
+	}, calls.Empty)
 
-	caGet    = read(wire.TrustRoots, (*request).whole, as(operator.CA))
-	caRotate = write(wire.TrustRotate, body((*request).readOptional, operator.ToRotate), empty)
-	caFinish = write(wire.TrustFinish, body((*request).readOptional, operator.ToFinish), empty)
+	caGet    = calls.Read(wire.TrustRoots, (*calls.Request).Whole, calls.As(operator.CA))
+	caRotate = calls.Write(wire.TrustRotate, calls.Form((*calls.Request).ReadOptional, operator.ToRotate), calls.Empty)
+	caFinish = calls.Write(wire.TrustFinish, calls.Form((*calls.Request).ReadOptional, operator.ToFinish), calls.Empty)
 )

@@ -5,14 +5,15 @@ import (
 	"strconv"
 	"time"
 
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/gauges"
 )
 
 // metrics shows the numbers among the agent's and the servers' statistics.
-func (s *Server) metrics(w http.ResponseWriter, r *request) error {
-	format := r.arg("format")
+func (s *Server) metrics(w http.ResponseWriter, r *calls.Request) error {
+	format := r.Arg("format")
 	if format != "" && format != "json" && format != "prometheus" {
-		return badRequest("format must be json or prometheus, is " + strconv.Quote(format))
+		return calls.BadRequest("format must be json or prometheus, is " + strconv.Quote(format))
 	}
 	all := append(gauges.Gather(r.Context(), s.cfg.Servers, s.cfg.Self),
 		gauges.Refused(s.gate.Refused.TooMany.Load(), s.gate.Refused.Unavailable.Load())...)

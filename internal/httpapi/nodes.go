@@ -6,80 +6,83 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
 	"berth/internal/wire"
 )
 
-var nodeList = read(wire.NodeList, listBy(), func(r *request, out *wire.List[*node.Node]) (any, error) {
-	return table[*node.Node]{
-		key:  wire.KeyOfNode,
-		full: func(n *node.Node) any { return convert.NodeStub(n, true, true) },
-		row:  func(n *node.Node) any { return convert.NodeStub(n, r.flag("os"), r.flag("resources")) },
-	}.show(r, nodesOf(r, out.Items), out.NextToken)
-})
+var nodeList = calls.Read(wire.NodeList, calls.ListBy(),
+	func(r *calls.Request, out *wire.List[*node.Node]) (any, error) {
+		return calls.Table[*node.Node]{
+			Key:  wire.KeyOfNode,
+			Full: func(n *node.Node) any { return convert.NodeStub(n, true, true) },
+			Row:  func(n *node.Node) any { return convert.NodeStub(n, r.Flag("os"), r.Flag("resources")) },
+		}.Show(r, nodesOf(r, out.Items), out.NextToken)
+	})
 
-var nodeGet = read(wire.NodeGet, byID[ids.Node]("node"), func(_ *request, out *wire.NodeGetReply) (any, error) {
-	return shown(out.Item, "node", func(n *node.Node) any { return convert.NodeWith(n, out) })
+var nodeGet = calls.Read(wire.NodeGet, calls.ByID[ids.Node]("node"), func(_ *calls.Request,
+	out *wire.NodeGetReply) (any, error) {
+	return calls.Shown(out.Item, "node", func(n *node.Node) any { return convert.NodeWith(n, out) })
 })
 
 // nodeAllocs answers for what is no node, too: it has none.
-var nodeAllocs = read(wire.NodeAllocList, byName[ids.Node],
-	func(_ *request, out *wire.AllocListReply) (any, error) {
-		return rows(out.Items, func(b alloc.Bundle) *api.Allocation { return convert.Alloc(b, nil) }), nil
+var nodeAllocs = calls.Read(wire.NodeAllocList, calls.ByName[ids.Node],
+	func(_ *calls.Request, out *wire.AllocListReply) (any, error) {
+		return calls.Rows(out.Items, func(b alloc.Bundle) *api.Allocation { return convert.Alloc(b, nil) }), nil
 	})
 
 // aboutNode reads the body of a request about one node, which it names in full.
-func aboutNode(r *request, body any) error {
-	if err := wholeID("node", r.PathValue("id")); err != nil {
+func aboutNode(r *calls.Request, body any) error {
+	if err := calls.WholeID("node", r.PathValue("id")); err != nil {
 		return err
 	}
-	return r.read(body)
+	return r.Read(body)
 }
 
 // aboutNodeAlone is aboutNode of a request that says no more than which node.
-func aboutNodeAlone(r *request, _ any) error { return wholeID("node", r.PathValue("id")) }
+func aboutNodeAlone(r *calls.Request, _ any) error { return calls.WholeID("node", r.PathValue("id")) }
 
-var nodeEligibility = write(wire.NodeEligibility, func(r *request) (*wire.NodeEligibilityRequest, error) {
+var nodeEligibility = calls.Write(wire.NodeEligibility, func(r *calls.Request) (*wire.NodeEligibilityRequest, error) {
 	var body struct{ Eligibility string }
 	if err := aboutNode(r, &body); err != nil {
 		return nil, err
 	}
 	if body.Eligibility != node.Eligible && body.Eligibility != node.Ineligible {
-		return nil, badRequest(`Eligibility must be eligible or ineligible, is "` + body.Eligibility + `"`)
+		return nil, calls.BadRequest(`Eligibility must be eligible or ineligible, is "` + body.Eligibility + `"`)
 	}
 	return &wire.NodeEligibilityRequest{Node: ids.Node(r.PathValue("id")), Eligibility: body.Eligibility}, nil
 }, func(out *wire.NodeEligibilityReply) (uint64, any) {
 	return out.Index, convert.Eligibility(out)
 })
 
-var nodeRebootConfirm = write(wire.NodeRebootConfirm, body(aboutNode, convert.ToRebootConfirm),
+var nodeRebootConfirm = calls.Write(wire.NodeRebootConfirm, calls.Form(aboutNode, convert.ToRebootConfirm),
 	func(out *wire.RebootConfirmReply) (uint64, any) {
 		return out.Index, &api.NodeRebootConfirmResponse{Resolved: out.Resolved, NextAccepted: out.Open}
 	})
 
-var nodeReadmit = write(wire.NodeReadmit, body(aboutNode, convert.ToReadmit),
+var nodeReadmit = calls.Write(wire.NodeReadmit, calls.Form(aboutNode, convert.ToReadmit),
 	func(out *wire.ReadmitReply) (uint64, any) {
 		return out.Index, &api.NodeReadmitResponse{Token: out.Token.Values[wire.ReadmitToken], Expires: out.Expires}
 	})
 
 var (
-	nodeDeny    = write(wire.NodeDeny, body(aboutNode, convert.ToDenial), empty)
-	nodeAllow   = write(wire.NodeAllow, body(aboutNode, convert.ToDenial), empty)
-	nodeDenials = read(wire.NodeDenials, (*request).whole, as(convert.Denials))
+	nodeDeny    = calls.Write(wire.NodeDeny, calls.Form(aboutNode, convert.ToDenial), calls.Empty)
+	nodeAllow   = calls.Write(wire.NodeAllow, calls.Form(aboutNode, convert.ToDenial), calls.Empty)
+	nodeDenials = calls.Read(wire.NodeDenials, (*calls.Request).Whole, calls.As(convert.Denials))
 )
 
-var search = write(wire.SystemSearch, func(r *request) (*wire.SearchRequest, error) {
+var search = calls.Write(wire.SystemSearch, func(r *calls.Request) (*wire.SearchRequest, error) {
 	var body api.SearchRequest
-	if err := r.read(&body); err != nil {
+	if err := r.Read(&body); err != nil {
 		return nil, err
 	}
 	if strings.ContainsRune(body.Prefix+body.Namespace, 0) {
-		return nil, badRequest("the prefix or the namespace has a zero byte")
+		return nil, calls.BadRequest("the prefix or the namespace has a zero byte")
 	}
-	ns := r.ns
-	if body.Namespace != "" && r.arg("namespace") == "" {
+	ns := r.Namespace
+	if body.Namespace != "" && r.Arg("namespace") == "" {
 		ns = ids.Namespace(body.Namespace)
 	}
 	return &wire.SearchRequest{Namespace: ns, Prefix: body.Prefix, Context: body.Context}, nil
@@ -87,15 +90,15 @@ var search = write(wire.SystemSearch, func(r *request) (*wire.SearchRequest, err
 	return out.Index, &api.SearchResponse{Matches: out.Matches, Truncations: out.Truncations}
 })
 
-var systemGC = call(wire.SystemGC, fixed(&wire.Empty{}), func(*request, *wire.Written) (any, error) {
-	return noReply{}, nil
+var systemGC = calls.Call(wire.SystemGC, calls.Fixed(&wire.Empty{}), func(*calls.Request, *wire.Written) (any, error) {
+	return calls.None{}, nil
 })
 
-func (s *Server) status(r *request) (*wire.SystemStatusReply, error) {
+func (s *Server) status(r *calls.Request) (*wire.SystemStatusReply, error) {
 	return wire.SystemStatus.Call(r.Context(), s.cfg.Servers, &wire.Empty{})
 }
 
-func (s *Server) leader(r *request) (any, error) {
+func (s *Server) leader(r *calls.Request) (any, error) {
 	out, err := s.status(r)
 	if err != nil {
 		return nil, err
@@ -110,4 +113,4 @@ func (s *Server) leader(r *request) (any, error) {
 	return out.Leader, nil
 }
 
-func (s *Server) regions(*request) (any, error) { return []string{s.cfg.Region}, nil }
+func (s *Server) regions(*calls.Request) (any, error) { return []string{s.cfg.Region}, nil }

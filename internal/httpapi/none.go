@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"berth/internal/httpapi/absent"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert/operator"
 	"berth/internal/wire"
 )
@@ -15,39 +16,39 @@ import (
 const maxWait = 5 * time.Minute
 
 // none answers with the list of what there cannot be yet: scaling policies.
-func (s *Server) none(r *request) (any, error) { return s.unchanging(r, []any{}) }
+func (s *Server) none(r *calls.Request) (any, error) { return s.unchanging(r, []any{}) }
 
-func (s *Server) noPolicy(*request) (any, error) { return nil, missing("policy not found") }
+func (s *Server) noPolicy(*calls.Request) (any, error) { return nil, calls.Missing("policy not found") }
 
 // schedulerConfiguration describes how the scheduler works.
-func (s *Server) schedulerConfiguration(r *request) (any, error) {
+func (s *Server) schedulerConfiguration(r *calls.Request) (any, error) {
 	return s.unchanging(r, operator.Scheduler())
 }
 
 // absentRoutes answer for what is not built.
 func absentRoutes() (out []route) {
 	for _, a := range absent.Answers() {
-		out = append(out, route{method: a.Method, path: a.Path, handle: func(s *Server, r *request) (any, error) {
+		out = append(out, route{method: a.Method, path: a.Path, answer: func(s *Server, r *calls.Request) (any, error) {
 			if a.Status == http.StatusNotFound {
 				return s.never(r, a.Text)
 			}
-			return nil, &statusError{a.Status, a.Text}
+			return nil, calls.Refuse(a.Status, a.Text)
 		}})
 	}
 	return out
 }
 
 // never answers a read of what cannot be there yet. One can wait for it as for anything else.
-func (s *Server) never(r *request, text string) (any, error) {
+func (s *Server) never(r *calls.Request, text string) (any, error) {
 	if _, err := s.unchanging(r, nil); err != nil {
 		return nil, err
 	}
-	return nil, missing(text)
+	return nil, calls.Missing(text)
 }
 
 // unchanging answers a read of something that does not change: it has index 1, and who waits for a higher one waits.
-func (s *Server) unchanging(r *request, v any) (any, error) {
-	q, err := r.query()
+func (s *Server) unchanging(r *calls.Request, v any) (any, error) {
+	q, err := r.Query()
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +61,6 @@ func (s *Server) unchanging(r *request, v any) (any, error) {
 		defer cancel()
 		<-waiting.Done()
 	}
-	r.observed(wire.Meta{Index: 1, KnownLeader: st.Leader != ""})
+	r.Observed(wire.Meta{Index: 1, KnownLeader: st.Leader != ""})
 	return v, nil
 }

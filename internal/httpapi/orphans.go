@@ -6,28 +6,29 @@ import (
 	"berth/api"
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/wire"
 )
 
 // orphanRef names an orphan in full: nothing but its node knows it.
-func orphanRef(r *request) (*wire.AgentRef, error) {
+func orphanRef(r *calls.Request) (*wire.AgentRef, error) {
 	id, orphan := r.PathValue("id"), r.PathValue("alloc")
-	if err := wholeID("node", id); err != nil {
+	if err := calls.WholeID("node", id); err != nil {
 		return nil, err
 	}
-	return &wire.AgentRef{Node: ids.Node(id), Alloc: ids.Alloc(orphan)}, wholeID("allocation", orphan)
+	return &wire.AgentRef{Node: ids.Node(id), Alloc: ids.Alloc(orphan)}, calls.WholeID("allocation", orphan)
 }
 
 // orphanEnd ends what a node keeps though nobody decides about it.
-var orphanEnd = call(wire.AllocEndOrphan, orphanRef, done)
+var orphanEnd = calls.Call(wire.AllocEndOrphan, orphanRef, calls.Done)
 
 // orphanGet tells what such an alloc is. What the provider gave for the mounts may be secret, and stays between node
 // and servers.
-var orphanGet = call(wire.AllocOrphan, orphanRef, func(r *request, out *wire.Orphan) (any, error) {
+var orphanGet = calls.Call(wire.AllocOrphan, orphanRef, func(r *calls.Request, out *wire.Orphan) (any, error) {
 	a, j := out.Bundle.Alloc, out.Bundle.Job
 	if a == nil || j == nil {
-		return nil, missing("orphan not found")
+		return nil, calls.Missing("orphan not found")
 	}
 	digest, err := wire.DigestOf(j)
 	if err != nil {
@@ -37,23 +38,23 @@ var orphanGet = call(wire.AllocOrphan, orphanRef, func(r *request, out *wire.Orp
 })
 
 // orphanAdopt gives orphans of one job to the servers' state.
-var orphanAdopt = write(wire.OrphanAdopt, func(r *request) (*wire.OrphanAdoptRequest, error) {
+var orphanAdopt = calls.Write(wire.OrphanAdopt, func(r *calls.Request) (*wire.OrphanAdoptRequest, error) {
 	var body api.OrphanAdoptRequest
-	if err := r.read(&body); err != nil {
+	if err := r.Read(&body); err != nil {
 		return nil, err
 	}
 	out := &wire.OrphanAdoptRequest{As: ids.Job(body.As), Seen: body.Digest, By: access.Peer(r.Request)}
 	if len(body.Orphans) == 0 || body.Digest == "" {
-		return nil, badRequest("Orphans and the Digest of their job are required")
+		return nil, calls.BadRequest("Orphans and the Digest of their job are required")
 	}
 	for i, o := range body.Orphans {
 		if o == nil {
-			return nil, badRequest(fmt.Sprintf("Orphans[%d] is null", i))
+			return nil, calls.BadRequest(fmt.Sprintf("Orphans[%d] is null", i))
 		}
-		if err := wholeID("node", o.NodeID); err != nil {
+		if err := calls.WholeID("node", o.NodeID); err != nil {
 			return nil, err
 		}
-		if err := wholeID("allocation", o.AllocID); err != nil {
+		if err := calls.WholeID("allocation", o.AllocID); err != nil {
 			return nil, err
 		}
 		out.Orphans = append(out.Orphans, wire.AgentRef{Node: ids.Node(o.NodeID), Alloc: ids.Alloc(o.AllocID)})

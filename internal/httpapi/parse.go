@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/sandbox"
 )
 
@@ -17,9 +18,9 @@ type Parser interface {
 }
 
 // jobParse turns a job file into the job that clients would send.
-func (s *Server) jobParse(r *request) (any, error) {
+func (s *Server) jobParse(r *calls.Request) (any, error) {
 	var body api.JobsParseRequest
-	if err := r.read(&body); err != nil {
+	if err := r.Read(&body); err != nil {
 		return nil, err
 	}
 	job, err := s.cfg.Parser.Parse(r.Context(), &sandbox.Request{
@@ -27,10 +28,10 @@ func (s *Server) jobParse(r *request) (any, error) {
 		Variables:    body.Variables,
 		Canonicalize: body.Canonicalize,
 		Region:       s.cfg.Region,
-		Namespace:    r.ns,
+		Namespace:    r.Namespace,
 	})
 	if fault.Has(err, fault.Busy) {
-		return nil, &statusError{http.StatusTooManyRequests, err.Error()}
+		return nil, calls.Refuse(http.StatusTooManyRequests, err.Error())
 	}
 	return job, err
 }

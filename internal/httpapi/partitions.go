@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert/partitions"
 	"berth/internal/model/partition"
 	"berth/internal/wire"
@@ -9,13 +10,19 @@ import (
 
 // What is read and written of what divides a cluster.
 var (
-	namespaceList   = read(wire.NamespaceList, listBy(), listed((*partition.Namespace).Key, partitions.Namespace))
-	namespaceGet    = read(wire.NamespaceGet, byName[ids.Namespace], one("Namespace", public(partitions.Namespace)))
-	namespacePut    = write(wire.NamespacePut, about(body((*request).read, partitions.ToNamespace), ofNamespace), empty)
-	namespaceDelete = write(wire.NamespaceDelete, partitionDelete, empty)
+	namespaceList = calls.Read(wire.NamespaceList, calls.ListBy(), calls.Listed((*partition.Namespace).Key,
+		partitions.Namespace))
+	namespaceGet = calls.Read(wire.NamespaceGet, calls.ByName[ids.Namespace], calls.One("Namespace",
+		calls.Public(partitions.Namespace)))
+	namespacePut = calls.Write(wire.NamespacePut, about(calls.Form((*calls.Request).Read, partitions.ToNamespace),
+		ofNamespace), calls.Empty)
+	namespaceDelete = calls.Write(wire.NamespaceDelete, partitionDelete, calls.Empty)
 
-	poolList   = read(wire.NodePoolList, listBy(), listed((*partition.NodePool).Key, partitions.NodePool))
-	poolGet    = read(wire.NodePoolGet, byName[string], one("node pool", public(partitions.NodePool)))
-	poolPut    = write(wire.NodePoolPut, about(body((*request).read, partitions.ToNodePool), ofNodePool), empty)
-	poolDelete = write(wire.NodePoolDelete, partitionDelete, empty)
+	poolList = calls.Read(wire.NodePoolList, calls.ListBy(), calls.Listed((*partition.NodePool).Key,
+		partitions.NodePool))
+	poolGet = calls.Read(wire.NodePoolGet, calls.ByName[string], calls.One("node pool",
+		calls.Public(partitions.NodePool)))
+	poolPut = calls.Write(wire.NodePoolPut, about(calls.Form((*calls.Request).Read, partitions.ToNodePool),
+		ofNodePool), calls.Empty)
+	poolDelete = calls.Write(wire.NodePoolDelete, partitionDelete, calls.Empty)
 )

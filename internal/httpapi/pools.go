@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/audit"
+	"berth/internal/httpapi/calls"
 	"berth/internal/model/node"
 	"berth/internal/model/partition"
 	"berth/internal/wire"
@@ -15,7 +16,7 @@ import (
 const poolPaths = "/v1/node/pool/"
 
 // nodesOf leaves the nodes of the pool that the path names; a path without a pool leaves all.
-func nodesOf(r *request, all []*node.Node) []*node.Node {
+func nodesOf(r *calls.Request, all []*node.Node) []*node.Node {
 	pool := r.PathValue("pool")
 	return slices.DeleteFunc(all, func(n *node.Node) bool {
 		return pool != "" && pool != partition.AllPool && pool != node.PoolOf(n.NodePool)
@@ -23,7 +24,7 @@ func nodesOf(r *request, all []*node.Node) []*node.Node {
 }
 
 // jobsOf leaves the jobs that ask for the pool that the path names.
-func jobsOf(r *request, all []*wire.JobView) []*wire.JobView {
+func jobsOf(r *calls.Request, all []*wire.JobView) []*wire.JobView {
 	pool := r.PathValue("pool")
 	return slices.DeleteFunc(all, func(v *wire.JobView) bool {
 		return pool != "" && pool != node.PoolOf(v.Job.NodePool)
@@ -32,9 +33,9 @@ func jobsOf(r *request, all []*wire.JobView) []*wire.JobView {
 
 // about has the record name what a body says that a request is about.
 func about[Req any](
-	ask func(*request) (*Req, error), of func(*Req) (ids.Namespace, string),
-) func(*request) (*Req, error) {
-	return func(r *request) (*Req, error) {
+	ask func(*calls.Request) (*Req, error), of func(*Req) (ids.Namespace, string),
+) func(*calls.Request) (*Req, error) {
+	return func(r *calls.Request) (*Req, error) {
 		req, err := ask(r)
 		if err == nil {
 			audit.Of(r.Context()).About(of(req))

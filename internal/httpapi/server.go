@@ -20,7 +20,9 @@ import (
 	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/bodies"
 	"berth/internal/httpapi/callers"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/conns"
+	"berth/internal/httpapi/packed"
 	"berth/internal/wire"
 )
 
@@ -111,7 +113,7 @@ func (s *Server) Handler(guard access.Guard) http.Handler {
 // serve answers unknown paths as clients expect: 404 without a body; and a known path with another verb with 405.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err := access.Legible(r); err != nil {
-		s.fail(w, r, badRequest(err.Error()))
+		s.fail(w, r, calls.BadRequest(err.Error()))
 		return
 	}
 	absent.Serve(s.muxOf(r.URL.Path), w, r)
@@ -125,17 +127,17 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 		ctx, release := s.bodies.With(hr.Context(), conns.Client(hr), func() error { return s.permit(hr, r.long) })
 		defer release()
 		hr = hr.WithContext(ctx)
-		req := &request{Request: hr, server: s, ns: callers.Namespace(hr)}
-		if err := audit.Of(hr.Context()).Begin(hr, r.method+" "+r.path, r.records, req.ns); err != nil {
+		req := &calls.Request{Request: hr, Servers: s.cfg.Servers, Self: s.cfg.Self, Namespace: callers.Namespace(hr)}
+		if err := audit.Of(hr.Context()).Begin(hr, r.method+" "+r.path, r.records, req.Namespace); err != nil {
 			s.fail(w, hr, err)
 			return
 		}
-		if region := req.arg("region"); region != "" && region != "global" && region != s.cfg.Region {
+		if region := req.Arg("region"); region != "" && region != "global" && region != s.cfg.Region {
 			s.fail(w, hr, noRegion())
 			return
 		}
 		if s.cfg.ListsOff && strings.HasPrefix(r.path, "/v1/acl/") {
-			s.fail(w, hr, badRequest("ACL support disabled"))
+			s.fail(w, hr, calls.BadRequest("ACL support disabled"))
 			return
 		}
 		if err := s.permit(hr, r.asks); err != nil {
@@ -148,14 +150,22 @@ func (s *Server) wrap(r route) http.HandlerFunc {
 			}
 			return
 		}
-		v, err := callers.Guard(s.cfg.Log, r.method, r.path, func() (any, error) { return r.handle(s, req) })
+		v, err := callers.Guard(s.cfg.Log, r.method, r.path, func() (any, error) { return r.value(s, req) })
 		if err != nil {
-			req.indexes(w.Header())
+			req.Indexes(w.Header())
 			s.fail(w, hr, err)
 			return
 		}
 		s.reply(w, req, v)
 	}
+}
+
+// value is what a route answers with.
+func (r route) value(s *Server, req *calls.Request) (any, error) {
+	if r.answer != nil {
+		return r.answer(s, req)
+	}
+	return r.handle(req)
 }
 
 // permit asks whether whom a request is for has what it needs.
@@ -181,27 +191,33 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // statusOf is the status that says what is wrong.
 func statusOf(err error) int {
-	var coded *statusError
+	var coded *calls.Refused
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &coded):
-		return coded.status
+		return coded.Status
 	case errors.As(err, &tooLarge):
 		return http.StatusRequestEntityTooLarge
 	}
 	return fault.KindOf(err).HTTPStatus()
 }
 
-// statusError is an error whose status and text clients rely on.
-type statusError struct {
-	status int
-	text   string
-}
-
-func (e *statusError) Error() string { return e.text }
-
 // noRegion is the answer for a region that cannot be reached: there is one.
-func noRegion() error { return &statusError{http.StatusInternalServerError, "No path to region"} }
+func noRegion() error { return calls.Refuse(http.StatusInternalServerError, "No path to region") }
 
-func badRequest(text string) error { return &statusError{http.StatusBadRequest, text} }
-func missing(text string) error    { return &statusError{http.StatusNotFound, text} }
+// reply writes a value as JSON with the headers that clients read. A None is an empty 200.
+func (s *Server) reply(w http.ResponseWriter, r *calls.Request, v any) {
+	h := w.Header()
+	r.Indexes(h)
+	if r.Next != "" {
+		h.Set("X-Nomad-NextToken", r.Next)
+	}
+	if _, ok := v.(calls.None); ok {
+		return
+	}
+	_, pretty := r.URL.Query()["pretty"]
+	zip := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+	if err := packed.JSON(w, v, zip, pretty); err != nil && r.Context().Err() == nil {
+		s.cfg.Log.Error("a reply could not be encoded", "path", r.URL.Path, "error", err)
+	}
+}

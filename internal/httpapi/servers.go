@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"berth/internal/base/fault"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/nodeservers"
 	"berth/internal/wire"
@@ -12,12 +13,12 @@ import (
 
 // servers are all of the cluster, as the one that leads knows them; if none does, as the agent's own server does. A
 // server that others do not reach is in no list: what it says of itself stands for it.
-func (s *Server) servers(r *request) (*wire.SystemStatusReply, []wire.ServerStatus, error) {
+func (s *Server) servers(r *calls.Request) (*wire.SystemStatusReply, []wire.ServerStatus, error) {
 	st, err := s.status(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	stale := r.flag("stale") || st.Leaderless != ""
+	stale := r.Flag("stale") || st.Leaderless != ""
 	out, err := wire.ServerList.Call(r.Context(), s.cfg.Servers, &wire.Query{Stale: stale})
 	if fault.Has(err, fault.Unavailable) {
 		out, err = wire.ServerList.Call(r.Context(), s.cfg.Servers, &wire.Query{Stale: true})
@@ -34,7 +35,7 @@ func (s *Server) servers(r *request) (*wire.SystemStatusReply, []wire.ServerStat
 	return st, out.Servers, nil
 }
 
-func (s *Server) agentMembers(r *request) (any, error) {
+func (s *Server) agentMembers(r *calls.Request) (any, error) {
 	st, all, err := s.servers(r)
 	if err != nil {
 		return nil, err
@@ -42,7 +43,7 @@ func (s *Server) agentMembers(r *request) (any, error) {
 	return convert.ServerMembers(s.cfg.Region, st.Members[0], all), nil
 }
 
-func (s *Server) peers(r *request) (any, error) {
+func (s *Server) peers(r *calls.Request) (any, error) {
 	_, all, err := s.servers(r)
 	if err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (s *Server) peers(r *request) (any, error) {
 }
 
 // nodeServers are the servers that the agent's node asks, or those of the cluster where the agent has a server.
-func (s *Server) nodeServers(r *request) (any, error) {
+func (s *Server) nodeServers(r *calls.Request) (any, error) {
 	if s.cfg.NodeServers == nil {
 		return s.peers(r)
 	}
@@ -59,12 +60,12 @@ func (s *Server) nodeServers(r *request) (any, error) {
 }
 
 // nodeServersPut has the agent's node ask other servers.
-func (s *Server) nodeServersPut(r *request) (any, error) {
-	return noReply{}, nodeservers.Use(s.cfg.NodeServers, r.URL.Query()["address"])
+func (s *Server) nodeServersPut(r *calls.Request) (any, error) {
+	return calls.None{}, nodeservers.Use(s.cfg.NodeServers, r.URL.Query()["address"])
 }
 
 // raftConfiguration lists the servers that keep the log.
-func (s *Server) raftConfiguration(r *request) (any, error) {
+func (s *Server) raftConfiguration(r *calls.Request) (any, error) {
 	st, all, err := s.servers(r)
 	if err != nil {
 		return nil, err
@@ -73,10 +74,10 @@ func (s *Server) raftConfiguration(r *request) (any, error) {
 }
 
 // named is the server that a request names by its id, or by its address.
-func (s *Server) named(r *request) (string, error) {
-	id, addr := r.arg("id"), r.arg("address")
+func (s *Server) named(r *calls.Request) (string, error) {
+	id, addr := r.Arg("id"), r.Arg("address")
 	if (id == "") == (addr == "") {
-		return "", badRequest("Must specify either ?id with the server's ID or ?address with IP:port of peer")
+		return "", calls.BadRequest("Must specify either ?id with the server's ID or ?address with IP:port of peer")
 	}
 	if id != "" {
 		return id, nil
@@ -90,45 +91,45 @@ func (s *Server) named(r *request) (string, error) {
 			return m.Name, nil
 		}
 	}
-	return "", &statusError{http.StatusInternalServerError,
-		fmt.Sprintf("address %q was not found in the Raft configuration", addr)}
+	return "", calls.Refuse(http.StatusInternalServerError,
+		fmt.Sprintf("address %q was not found in the Raft configuration", addr))
 }
 
 // raftRemove takes a server out of the cluster, for good.
-func (s *Server) raftRemove(r *request) (any, error) {
+func (s *Server) raftRemove(r *calls.Request) (any, error) {
 	name, err := s.named(r)
 	if err != nil {
 		return nil, err
 	}
 	_, err = wire.ServerRemove.Call(r.Context(), s.cfg.Servers, &wire.ServerRef{Name: name})
 	if fault.Has(err, fault.NotFound) {
-		return nil, &statusError{http.StatusInternalServerError,
-			fmt.Sprintf("id %q was not found in the Raft configuration", name)}
+		return nil, calls.Refuse(http.StatusInternalServerError,
+			fmt.Sprintf("id %q was not found in the Raft configuration", name))
 	}
-	return noReply{}, err
+	return calls.None{}, err
 }
 
 // forceLeave is raftRemove by the name that members show. A name that nobody has is no error, as clients expect.
-func (s *Server) forceLeave(r *request) (any, error) {
-	name := r.arg("node")
+func (s *Server) forceLeave(r *calls.Request) (any, error) {
+	name := r.Arg("node")
 	if name == "" {
-		return nil, badRequest("missing node to force leave")
+		return nil, calls.BadRequest("missing node to force leave")
 	}
 	_, err := wire.ServerRemove.Call(r.Context(), s.cfg.Servers, &wire.ServerRef{Name: name})
 	if fault.Has(err, fault.NotFound) {
 		err = nil
 	}
-	return noReply{}, err
+	return calls.None{}, err
 }
 
-func (s *Server) raftTransfer(r *request) (any, error) {
+func (s *Server) raftTransfer(r *calls.Request) (any, error) {
 	name := ""
-	if r.arg("id") != "" || r.arg("address") != "" {
+	if r.Arg("id") != "" || r.Arg("address") != "" {
 		var err error
 		if name, err = s.named(r); err != nil {
 			return nil, err
 		}
 	}
 	_, err := wire.ServerTransfer.Call(r.Context(), s.cfg.Servers, &wire.ServerRef{Name: name})
-	return noReply{}, err
+	return calls.None{}, err
 }

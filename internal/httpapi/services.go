@@ -4,33 +4,35 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/derive/service"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert/services"
 	"berth/internal/wire"
 )
 
 // What is read and written of services.
 var (
-	serviceList = read(wire.ServiceList, listBy(), as(services.Names))
-	serviceGet  = read(wire.ServiceGet, func(r *request) (*wire.ServiceGetRequest, error) {
-		q, err := r.list()
+	serviceList = calls.Read(wire.ServiceList, calls.ListBy(), calls.As(services.Names))
+	serviceGet  = calls.Read(wire.ServiceGet, func(r *calls.Request) (*wire.ServiceGetRequest, error) {
+		q, err := r.List()
 		req := &wire.ServiceGetRequest{Query: q, Name: r.PathValue("name")}
-		if choose := r.arg("choose"); choose != "" && err == nil {
+		if choose := r.Arg("choose"); choose != "" && err == nil {
 			var ok bool
 			if req.Choose, req.Key, ok = services.ToChoice(choose); !ok {
-				return nil, badRequest(`choose must be a number above 0 and a key, as in "2|key", is "` + choose + `"`)
+				return nil,
+					calls.BadRequest(`choose must be a number above 0 and a key, as in "2|key", is "` + choose + `"`)
 			}
 		}
 		return req, err
-	}, listed((*service.Registration).Key, services.Registration))
-	serviceDelete = write(wire.ServiceDelete, func(r *request) (*wire.ServiceDeleteRequest, error) {
+	}, calls.Listed((*service.Registration).Key, services.Registration))
+	serviceDelete = calls.Write(wire.ServiceDelete, func(r *calls.Request) (*wire.ServiceDeleteRequest, error) {
 		return &wire.ServiceDeleteRequest{
-			Namespace: r.ns,
+			Namespace: r.Namespace,
 			Name:      r.PathValue("name"),
 			ID:        r.PathValue("id"),
 			By:        access.Peer(r.Request),
 		}, nil
-	}, empty)
-	jobServices   = read(wire.JobServices, byName[ids.Job], as(services.Registrations))
-	allocServices = read(wire.AllocServices, byID[ids.Alloc]("alloc"), as(services.Registrations))
-	allocChecks   = call(wire.AllocChecks, (*request).allocTarget, as(services.Checks))
+	}, calls.Empty)
+	jobServices   = calls.Read(wire.JobServices, calls.ByName[ids.Job], calls.As(services.Registrations))
+	allocServices = calls.Read(wire.AllocServices, calls.ByID[ids.Alloc]("alloc"), calls.As(services.Registrations))
+	allocChecks   = calls.Call(wire.AllocChecks, allocTarget, calls.As(services.Checks))
 )

@@ -6,6 +6,7 @@ import (
 
 	"berth/api"
 	"berth/internal/httpapi/access"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/variables"
 	"berth/internal/model/variable"
 	"berth/internal/wire"
@@ -13,39 +14,44 @@ import (
 
 // What is read of variables.
 var (
-	variableList = read(wire.VariableList, listBy(), listed((*variable.Variable).Key, variables.Metadata))
-	variableGet  = read(wire.VariableGet, byName[string], func(_ *request, out *wire.VariableReply) (any, error) {
-		return shown(out.Item, "variable", func(v *variable.Variable) any { return variables.Whole(v, out.Items) })
+	variableList = calls.Read(wire.VariableList, calls.ListBy(), calls.Listed((*variable.Variable).Key,
+		variables.Metadata))
+	variableGet = calls.Read(wire.VariableGet, calls.ByName[string], func(_ *calls.Request,
+		out *wire.VariableReply) (any, error) {
+		return calls.Shown(out.Item, "variable", func(v *variable.Variable) any {
+			return variables.Whole(v,
+				out.Items)
+		})
 	})
 )
 
 // variableWrite writes or deletes a variable, or is about its lock.
-func (s *Server) variableWrite(w http.ResponseWriter, r *request) error {
+func (s *Server) variableWrite(w http.ResponseWriter, r *calls.Request) error {
 	in := &api.Variable{}
 	if r.Method != http.MethodDelete {
-		if err := r.read(in); err != nil {
+		if err := r.Read(in); err != nil {
 			return err
 		}
 	}
 	out, err := variables.Write(r.Context(), s.cfg.Servers, variables.Query{
 		Method:    r.Method,
 		URL:       r.URL,
-		Namespace: r.ns,
+		Namespace: r.Namespace,
 		Path:      r.PathValue("id"),
 		By:        access.Peer(r.Request),
 	}, in)
 	var bad variables.Bad
 	if errors.As(err, &bad) {
-		return badRequest(bad.Text)
+		return calls.BadRequest(bad.Text)
 	}
 	if err != nil {
 		return err
 	}
-	r.written(out.Index)
+	r.Written(out.Index)
 	if out.Status == http.StatusOK {
 		s.reply(w, r, out.Body)
 		return nil
 	}
-	r.indexes(w.Header())
+	r.Indexes(w.Header())
 	return out.Other(w)
 }

@@ -8,64 +8,68 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/audit"
+	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert"
 	"berth/internal/httpapi/params"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
 
-func (r *request) volumeID() volume.ID {
-	return volume.ID{Namespace: r.ns, ID: ids.Volume(r.PathValue("id"))}
+func volumeID(r *calls.Request) volume.ID {
+	return volume.ID{Namespace: r.Namespace, ID: ids.Volume(r.PathValue("id"))}
 }
 
 // waitFor reads how long the caller wants to wait for the provider.
-func (r *request) waitFor() (time.Duration, error) { return parsed(params.WaitFor(r.URL.Query())) }
+func waitFor(r *calls.Request) (time.Duration, error) {
+	return calls.Parsed(params.WaitFor(r.URL.Query()))
+}
 
-func (r *request) headerSecrets() (wire.Secrets, error) {
-	values, err := parsed(convert.HeaderSecrets(r.Header.Get("X-Nomad-CSI-Secrets")))
+func headerSecrets(r *calls.Request) (wire.Secrets, error) {
+	values, err := calls.Parsed(convert.HeaderSecrets(r.Header.Get("X-Nomad-CSI-Secrets")))
 	return wire.Secrets{Values: values}, err
 }
 
 // secretsAndWait reads what orders to a provider come with.
-func (r *request) secretsAndWait() (wire.Secrets, time.Duration, error) {
-	wait, err := r.waitFor()
+func secretsAndWait(r *calls.Request) (wire.Secrets, time.Duration, error) {
+	wait, err := waitFor(r)
 	if err != nil {
 		return wire.Secrets{}, 0, err
 	}
-	secrets, err := r.headerSecrets()
+	secrets, err := headerSecrets(r)
 	return secrets, wait, err
 }
 
-func (s *Server) volumeList(r *request) (any, error) {
-	switch r.arg("type") {
+func (s *Server) volumeList(r *calls.Request) (any, error) {
+	switch r.Arg("type") {
 	case "csi":
-		return csiVolumes(s, r)
+		return csiVolumes(r)
 	case "", "host":
 	default:
-		return nil, missing("resource not found")
+		return nil, calls.Missing("resource not found")
 	}
-	if _, err := r.query(); err != nil {
+	if _, err := r.Query(); err != nil {
 		return nil, err
 	}
 	return s.volumeClaims(r)
 }
 
-var csiVolumes = read(wire.VolumeList, func(r *request) (*wire.VolumeListRequest, error) {
-	q, err := r.list()
-	plugin, node := ids.Plugin(r.arg("plugin_id")), ids.Node(r.arg("node_id"))
+var csiVolumes = calls.Read(wire.VolumeList, func(r *calls.Request) (*wire.VolumeListRequest, error) {
+	q, err := r.List()
+	plugin, node := ids.Plugin(r.Arg("plugin_id")), ids.Node(r.Arg("node_id"))
 	return &wire.VolumeListRequest{Query: q, Plugin: plugin, Node: node, Lines: true}, err
-}, func(r *request, out *wire.VolumeLines) (any, error) {
+}, func(r *calls.Request, out *wire.VolumeLines) (any, error) {
 	out.Complete()
-	return table[wire.VolumeLine]{
-		key: func(v wire.VolumeLine) string { return wire.KeyOfVolume(v.ID) },
-		row: func(v wire.VolumeLine) any { return convert.VolumeStub(&v, out.Plugins[v.Plugin]) },
-	}.show(r, out.Lines, out.NextToken)
+	return calls.Table[wire.VolumeLine]{
+		Key: func(v wire.VolumeLine) string { return wire.KeyOfVolume(v.ID) },
+		Row: func(v wire.VolumeLine) any { return convert.VolumeStub(&v, out.Plugins[v.Plugin]) },
+	}.Show(r, out.Lines, out.NextToken)
 })
 
-var volumeGet = read(wire.VolumeGet, byName, one("volume", func(v *wire.VolumeView) any { return convert.Volume(v) }))
+var volumeGet = calls.Read(wire.VolumeGet, calls.ByName, calls.One("volume",
+	func(v *wire.VolumeView) any { return convert.Volume(v) }))
 
 // volumeUsage asks the nodes, which alone know it.
-var volumeUsage = call(wire.VolumeUsages, byName, as(convert.VolumeUsage))
+var volumeUsage = calls.Call(wire.VolumeUsages, calls.ByName, calls.As(convert.VolumeUsage))
 
 var (
 	volumeCreate   = volumeWrite(wire.VolumeCreate)
@@ -73,35 +77,35 @@ var (
 )
 
 // volumeWrite creates or registers every volume of the body, one after another.
-func volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.VolumeWriteReply]) handler {
-	return func(s *Server, r *request) (any, error) {
+func volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.VolumeWriteReply]) calls.Handler {
+	return func(r *calls.Request) (any, error) {
 		var body api.CSIVolumeRegisterRequest
-		if err := r.read(&body); err != nil {
+		if err := r.Read(&body); err != nil {
 			return nil, err
 		}
 		if len(body.Volumes) == 0 {
-			return nil, badRequest("missing volume definition")
+			return nil, calls.BadRequest("missing volume definition")
 		}
-		wait, err := r.waitFor()
+		wait, err := waitFor(r)
 		if err != nil {
 			return nil, err
 		}
 		reply := &api.CSIVolumeRegisterResponse{Volumes: []*api.CSIVolume{}}
 		warnings := convert.Overrides(body.PolicyOverride)
 		for _, v := range body.Volumes {
-			req, err := r.volumeRequest(v)
+			req, err := volumeRequest(r, v)
 			if err != nil {
 				return nil, err
 			}
 			req.Wait = wait
-			out, err := method.Call(r.Context(), s.cfg.Servers, req)
+			out, err := method.Call(r.Context(), r.Servers, req)
 			if err != nil {
 				return nil, err
 			}
 			warnings = append(warnings, out.Warnings...)
 			reply.Volumes = append(reply.Volumes, convert.Volume(&wire.VolumeView{Volume: out.Volume}))
 			reply.Results = append(reply.Results, convert.VolumeResult(out))
-			r.written(out.Index)
+			r.Written(out.Index)
 		}
 		reply.Warnings = convert.WarningText(warnings)
 		return reply, nil
@@ -109,100 +113,100 @@ func volumeWrite(method wire.Method[wire.VolumeWriteRequest, wire.VolumeWriteRep
 }
 
 // volumeRequest asks for one volume of a body.
-func (r *request) volumeRequest(v *api.CSIVolume) (*wire.VolumeWriteRequest, error) {
+func volumeRequest(r *calls.Request, v *api.CSIVolume) (*wire.VolumeWriteRequest, error) {
 	if v == nil {
-		return nil, badRequest("missing volume definition")
+		return nil, calls.BadRequest("missing volume definition")
 	}
 	if asked := r.PathValue("id"); asked != "" && v.ID != asked {
-		return nil, badRequest(`the volume's ID "` + v.ID + `" does not match the path's "` + asked + `"`)
+		return nil, calls.BadRequest(`the volume's ID "` + v.ID + `" does not match the path's "` + asked + `"`)
 	}
-	req := convert.ToVolumeWrite(v, r.ns)
+	req := convert.ToVolumeWrite(v, r.Namespace)
 	audit.Of(r.Context()).About(req.Volume.Namespace, string(req.Volume.ID))
 	return req, nil
 }
 
-var volumeExpand = write(wire.VolumeExpand, func(r *request) (*wire.VolumeExpandRequest, error) {
+var volumeExpand = calls.Write(wire.VolumeExpand, func(r *calls.Request) (*wire.VolumeExpandRequest, error) {
 	var body api.CSIVolumeExpandRequest
-	if err := r.read(&body); err != nil {
+	if err := r.Read(&body); err != nil {
 		return nil, err
 	}
-	wait, err := r.waitFor()
+	wait, err := waitFor(r)
 	if err == nil && (body.CapacityMin <= 0 || body.CapacityMax < 0) {
-		err = badRequest("CapacityMin must be a positive number of bytes")
+		err = calls.BadRequest("CapacityMin must be a positive number of bytes")
 	}
-	return &wire.VolumeExpandRequest{Volume: r.volumeID(), Min: body.CapacityMin, Max: body.CapacityMax, Wait: wait},
+	return &wire.VolumeExpandRequest{Volume: volumeID(r), Min: body.CapacityMin, Max: body.CapacityMax, Wait: wait},
 		err
 }, func(out *wire.VolumeWriteReply) (uint64, any) {
 	return out.Index, convert.Expanded(out)
 })
 
-var volumeDelete = write(wire.VolumeDelete, func(r *request) (*wire.VolumeDeleteRequest, error) {
-	secrets, wait, err := r.secretsAndWait()
-	return &wire.VolumeDeleteRequest{Volume: r.volumeID(), Secrets: secrets, Wait: wait}, err
+var volumeDelete = calls.Write(wire.VolumeDelete, func(r *calls.Request) (*wire.VolumeDeleteRequest, error) {
+	secrets, wait, err := secretsAndWait(r)
+	return &wire.VolumeDeleteRequest{Volume: volumeID(r), Secrets: secrets, Wait: wait}, err
 }, ended)
 
 // ended answers an order to destroy: with nothing when it has ended, as clients expect that wait for it.
 func ended(out *wire.Written) (uint64, any) {
 	if out.Waits == "" {
-		return empty(out)
+		return calls.Empty(out)
 	}
 	return out.Index, &api.CSIVolumeWriteResult{Outcome: wire.Accepted, Waits: out.Waits}
 }
 
-var volumeDeregister = write(wire.VolumeDeregister, func(r *request) (*wire.VolumeDeleteRequest, error) {
-	return &wire.VolumeDeleteRequest{Volume: r.volumeID(), Force: r.flag("force"), Reason: r.arg("reason")}, nil
-}, empty)
+var volumeDeregister = calls.Write(wire.VolumeDeregister, func(r *calls.Request) (*wire.VolumeDeleteRequest, error) {
+	return &wire.VolumeDeleteRequest{Volume: volumeID(r), Force: r.Flag("force"), Reason: r.Arg("reason")}, nil
+}, calls.Empty)
 
-var volumeDetach = write(wire.VolumeDetach, func(r *request) (*wire.VolumeDetachRequest, error) {
-	node := r.arg("node")
+var volumeDetach = calls.Write(wire.VolumeDetach, func(r *calls.Request) (*wire.VolumeDetachRequest, error) {
+	node := r.Arg("node")
 	if node == "" {
-		return nil, badRequest("detach requires node ID")
+		return nil, calls.BadRequest("detach requires node ID")
 	}
 	return &wire.VolumeDetachRequest{
-		Volume: r.volumeID(),
+		Volume: volumeID(r),
 		Node:   ids.Node(node),
-		Attest: r.arg("attest"),
+		Attest: r.Arg("attest"),
 		By:     access.Peer(r.Request),
 	}, nil
-}, empty)
+}, calls.Empty)
 
-var volumeRelease = write(wire.VolumeRelease, func(r *request) (*wire.VolumeReleaseRequest, error) {
-	if r.arg("node") == "" || strings.TrimSpace(r.arg("reason")) == "" {
-		return nil, badRequest("node and reason are required")
+var volumeRelease = calls.Write(wire.VolumeRelease, func(r *calls.Request) (*wire.VolumeReleaseRequest, error) {
+	if r.Arg("node") == "" || strings.TrimSpace(r.Arg("reason")) == "" {
+		return nil, calls.BadRequest("node and reason are required")
 	}
 	return &wire.VolumeReleaseRequest{
-		Volume: r.volumeID(),
-		Node:   ids.Node(r.arg("node")),
-		Reason: r.arg("reason"),
+		Volume: volumeID(r),
+		Node:   ids.Node(r.Arg("node")),
+		Reason: r.Arg("reason"),
 		By:     access.Peer(r.Request),
 	}, nil
-}, empty)
+}, calls.Empty)
 
-func (r *request) perPage() (int, error) { return parsed(params.PerPage(r.URL.Query())) }
+func perPage(r *calls.Request) (int, error) { return calls.Parsed(params.PerPage(r.URL.Query())) }
 
-var volumesExternal = call(wire.VolumeExternal, func(r *request) (*wire.ExternalListRequest, error) {
-	n, err := r.perPage()
-	plugin := ids.Plugin(r.arg("plugin_id"))
-	return &wire.ExternalListRequest{Plugin: plugin, PerPage: n, NextToken: r.arg("next_token")}, err
-}, func(r *request, out *wire.ProviderList[wire.ExternalVolume]) (any, error) {
-	r.next = out.NextToken
+var volumesExternal = calls.Call(wire.VolumeExternal, func(r *calls.Request) (*wire.ExternalListRequest, error) {
+	n, err := perPage(r)
+	plugin := ids.Plugin(r.Arg("plugin_id"))
+	return &wire.ExternalListRequest{Plugin: plugin, PerPage: n, NextToken: r.Arg("next_token")}, err
+}, func(r *calls.Request, out *wire.ProviderList[wire.ExternalVolume]) (any, error) {
+	r.Next = out.NextToken
 	reply := &api.CSIVolumeListExternalResponse{
-		Volumes:    rows(out.Items, convert.External),
+		Volumes:    calls.Rows(out.Items, convert.External),
 		Incomplete: out.Incomplete,
 	}
 	reply.NextToken = out.NextToken
 	return reply, nil
 })
 
-func (s *Server) snapshotCreate(r *request) (any, error) {
+func (s *Server) snapshotCreate(r *calls.Request) (any, error) {
 	var body api.CSISnapshotCreateRequest
-	if err := r.read(&body); err != nil {
+	if err := r.Read(&body); err != nil {
 		return nil, err
 	}
 	if len(body.Snapshots) == 0 {
-		return nil, badRequest("missing snapshot definition")
+		return nil, calls.BadRequest("missing snapshot definition")
 	}
-	shared, wait, err := r.secretsAndWait()
+	shared, wait, err := secretsAndWait(r)
 	if err != nil {
 		return nil, err
 	}
@@ -210,15 +214,15 @@ func (s *Server) snapshotCreate(r *request) (any, error) {
 	var warnings []string
 	for _, sn := range body.Snapshots {
 		if sn == nil {
-			return nil, badRequest("missing snapshot definition")
+			return nil, calls.BadRequest("missing snapshot definition")
 		}
-		audit.Of(r.Context()).About(r.ns, sn.SourceVolumeID)
-		out, err := wire.SnapshotCreate.Call(r.Context(), s.cfg.Servers,
-			convert.ToSnapshotCreate(sn, r.ns, shared, wait, r.arg("following") == "true"))
+		audit.Of(r.Context()).About(r.Namespace, sn.SourceVolumeID)
+		out, err := wire.SnapshotCreate.Call(r.Context(), r.Servers,
+			convert.ToSnapshotCreate(sn, r.Namespace, shared, wait, r.Arg("following") == "true"))
 		if err != nil {
 			return nil, err
 		}
-		r.written(out.Index)
+		r.Written(out.Index)
 		reply.Snapshots = append(reply.Snapshots, convert.Snapshot(out.Snapshot))
 		reply.Results = append(reply.Results, api.CSIVolumeWriteResult{Outcome: out.Outcome, Waits: out.Waits})
 		warnings = append(warnings, out.Warnings...)
@@ -227,51 +231,52 @@ func (s *Server) snapshotCreate(r *request) (any, error) {
 	return reply, nil
 }
 
-var snapshotList = call(wire.SnapshotList, func(r *request) (*wire.SnapshotListRequest, error) {
-	n, err := r.perPage()
+var snapshotList = calls.Call(wire.SnapshotList, func(r *calls.Request) (*wire.SnapshotListRequest, error) {
+	n, err := perPage(r)
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := r.headerSecrets()
+	secrets, err := headerSecrets(r)
 	return &wire.SnapshotListRequest{
-		Plugin:    ids.Plugin(r.arg("plugin_id")),
+		Plugin:    ids.Plugin(r.Arg("plugin_id")),
 		Secrets:   secrets,
 		PerPage:   n,
-		NextToken: r.arg("next_token"),
+		NextToken: r.Arg("next_token"),
 	}, err
-}, func(r *request, out *wire.ProviderList[*volume.Snapshot]) (any, error) {
-	r.next = out.NextToken
-	reply := &api.CSISnapshotListResponse{Snapshots: rows(out.Items, convert.Snapshot), Incomplete: out.Incomplete}
+}, func(r *calls.Request, out *wire.ProviderList[*volume.Snapshot]) (any, error) {
+	r.Next = out.NextToken
+	reply := &api.CSISnapshotListResponse{Snapshots: calls.Rows(out.Items, convert.Snapshot),
+		Incomplete: out.Incomplete}
 	reply.NextToken = out.NextToken
 	return reply, nil
 })
 
-var snapshotDelete = write(wire.SnapshotDelete, func(r *request) (*wire.SnapshotDeleteRequest, error) {
-	secrets, wait, err := r.secretsAndWait()
+var snapshotDelete = calls.Write(wire.SnapshotDelete, func(r *calls.Request) (*wire.SnapshotDeleteRequest, error) {
+	secrets, wait, err := secretsAndWait(r)
 	return &wire.SnapshotDeleteRequest{
-		Namespace:  r.ns,
-		Plugin:     ids.Plugin(r.arg("plugin_id")),
-		SnapshotID: r.arg("snapshot_id"),
+		Namespace:  r.Namespace,
+		Plugin:     ids.Plugin(r.Arg("plugin_id")),
+		SnapshotID: r.Arg("snapshot_id"),
 		Secrets:    secrets,
 		Wait:       wait,
 	}, err
 }, ended)
 
-var pluginList = read(wire.PluginList, func(r *request) (*wire.Query, error) {
-	q, err := r.list()
-	if t := r.arg("type"); err == nil && t != "" && t != "csi" {
-		err = missing("resource not found")
+var pluginList = calls.Read(wire.PluginList, func(r *calls.Request) (*wire.Query, error) {
+	q, err := r.List()
+	if t := r.Arg("type"); err == nil && t != "" && t != "csi" {
+		err = calls.Missing("resource not found")
 	}
 	return &q, err
-}, listed(func(p *wire.PluginView) string { return wire.KeyOfPlugin(p.Record.ID) }, convert.PluginStub))
+}, calls.Listed(func(p *wire.PluginView) string { return wire.KeyOfPlugin(p.Record.ID) }, convert.PluginStub))
 
-var pluginGet = read(wire.PluginGet, byName, one("plugin", public(convert.Plugin)))
+var pluginGet = calls.Read(wire.PluginGet, calls.ByName, calls.One("plugin", calls.Public(convert.Plugin)))
 
-var pluginRebind = write(wire.PluginRebind, body((*request).read, convert.ToRebind), convert.Rebound)
+var pluginRebind = calls.Write(wire.PluginRebind, calls.Form((*calls.Request).Read, convert.ToRebind), convert.Rebound)
 
 // hostVolume answers for dynamic host volumes, which are not built: none exists.
-func (s *Server) hostVolume(r *request) (any, error) { return s.never(r, "volume not found") }
+func (s *Server) hostVolume(r *calls.Request) (any, error) { return s.never(r, "volume not found") }
 
-func (s *Server) volumeClaims(r *request) (any, error) {
+func (s *Server) volumeClaims(r *calls.Request) (any, error) {
 	return s.unchanging(r, []any{})
 }
