@@ -91,6 +91,7 @@ func (w *world) connect() {
 	if _, err := csi.NewIdentityClient(w.conn).Probe(ctx, &csi.ProbeRequest{}, grpc.WaitForReady(true)); err != nil {
 		select {
 		case err := <-w.done:
+			w.done <- nil // who stops it need not wait
 			w.t.Fatalf("the plugin ended: %v", err)
 		default:
 			w.t.Fatalf("probe: %v", err)

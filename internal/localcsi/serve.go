@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"berth/internal/base/flock"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/localcsi/controller"
@@ -27,9 +28,8 @@ const stopGrace = 3 * time.Second
 
 // Run serves CSI on the endpoint until ctx ends and every call has returned. Volumes that are staged or published stay
 // so: kernel mounts need no plugin.
-func Run(ctx context.Context, cfg Config) error {
-	cfg, err := cfg.prepare()
-	if err != nil {
+func Run(ctx context.Context, cfg Config) (err error) {
+	if cfg, err = cfg.prepare(); err != nil {
 		return err
 	}
 	d, lock, err := datadir.Open(datadir.Settings{
@@ -46,7 +46,7 @@ func Run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
+	defer func() { err = errors.Join(err, flock.Release(lock)) }()
 	ln, err := listen(ctx, cfg.socket)
 	if err != nil {
 		return err

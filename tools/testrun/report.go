@@ -44,6 +44,7 @@ type report struct {
 	failed  []event              // packages
 	took    map[string]float64   // seconds, by package
 	broken  map[string]bool      // tests that failed
+	dying   map[string]bool      // packages whose program has said that it ends
 	strayed []string             // lines that are no events
 }
 
@@ -60,6 +61,7 @@ func newReport(out io.Writer, total int, now func() time.Time) *report {
 		builds:  map[string][]string{},
 		took:    map[string]float64{},
 		broken:  map[string]bool{},
+		dying:   map[string]bool{},
 	}
 }
 
@@ -90,6 +92,13 @@ func (r *report) take(e event) {
 	case "build-output":
 		r.builds[e.ImportPath] = append(r.builds[e.ImportPath], e.Output)
 	case "output":
+		if strings.HasPrefix(e.Output, "panic: ") || strings.HasPrefix(e.Output, "fatal error: ") {
+			r.dying[e.Package] = true
+		}
+		if r.dying[e.Package] { // go test has it be the last test that spoke, which may have passed
+			e.Test = ""
+			key = e.Package + "\x00"
+		}
 		if _, spoke := r.tests[key]; !spoke {
 			r.order[e.Package] = append(r.order[e.Package], e.Test)
 		}

@@ -111,3 +111,20 @@ func TestPackagesAreCountedWithoutTheFlags(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 }
+
+// Given a test that hangs beside one that has passed, when the program ends by its time, then what it says is shown,
+// whosever go test takes it for.
+func TestWhatADyingProgramSaysIsShown(t *testing.T) {
+	got, _ := play(t, 1,
+		event{Action: "start", Package: "a"},
+		event{Action: "output", Package: "a", Test: "TestHangs", Output: "=== RUN TestHangs\n"},
+		event{Action: "output", Package: "a", Test: "TestGood", Output: "--- PASS: TestGood (0.00s)\n"},
+		event{Action: "output", Package: "a", Test: "TestGood", Output: "panic: test timed out after 15m0s\n"},
+		event{Action: "output", Package: "a", Test: "TestGood", Output: "goroutine 7 [chan receive]:\n"},
+		event{Action: "pass", Package: "a", Test: "TestGood"},
+		event{Action: "fail", Package: "a", Elapsed: 900},
+	)
+	if want := "panic: test timed out after 15m0s\ngoroutine 7 [chan receive]:\n"; !strings.Contains(got, want) {
+		t.Errorf("%q lacks %q", got, want)
+	}
+}

@@ -193,11 +193,7 @@ func takeLock(f *os.File) error {
 	if st, err := os.Lstat(f.Name()); err != nil || !os.SameFile(st, mine) {
 		return errStale
 	}
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
-	return err
+	return flock.Name(f)
 }
 
 func heldBy(f *os.File, path string) error {
@@ -210,5 +206,5 @@ func heldBy(f *os.File, path string) error {
 
 // unlock gives the path back. The file goes while it is still locked, so that nobody's lock is removed.
 func (s *Socket) unlock() error {
-	return errors.Join(removed(s.lock.Name()), s.lock.Close())
+	return errors.Join(removed(s.lock.Name()), flock.Release(s.lock))
 }

@@ -325,7 +325,7 @@ func (w *Writer) Close() error {
 	if !w.done {
 		err = removeMarked(w.tmp)
 	}
-	return errors.Join(err, w.lock.Close())
+	return errors.Join(err, flock.Release(w.lock))
 }
 
 // Allocated is how many bytes a file takes from its file system.

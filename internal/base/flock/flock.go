@@ -4,6 +4,7 @@ package flock
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -26,6 +27,19 @@ func Try(f *os.File, how int) error {
 		}
 	}
 }
+
+// Name writes into a lock file that this process has its lock.
+func Name(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
+	return err
+}
+
+// Release gives a lock back and closes its file. To close it would not be enough: a child that was forked, and is not yet
+// at the program that it starts, has the file open too.
+func Release(f *os.File) error { return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close()) }
 
 // lives reports whether the process lives that a lock file names; one that names none is somebody's who lives.
 func lives(f *os.File) bool {

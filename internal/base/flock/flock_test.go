@@ -104,3 +104,37 @@ func ended(stat string) bool {
 	_, err := fmt.Sscan(stat, &pid, &name, &state)
 	return err == nil && state == "Z"
 }
+
+// Given a lock whose file a child has open, too, when it is given back, then another can take it at once.
+func TestALockThatIsGivenBackIsFreeAlthoughAChildHasItsFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	held := open(t, path, "")
+	if err := errors.Join(Try(held, unix.LOCK_EX), Name(held)); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	child := exec.Command("/bin/cat")
+	child.Stdin, child.ExtraFiles = r, []*os.File{held}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := Try(again, unix.LOCK_EX); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Errorf("while it is held: %v", err)
+	}
+	if err := Release(held); err != nil {
+		t.Fatal(err)
+	}
+	if err := Try(again, unix.LOCK_EX); err != nil {
+		t.Errorf("when it was given back: %v", err)
+	}
+	if err := errors.Join(again.Close(), w.Close(), child.Wait(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -78,7 +78,7 @@ func (s *save) do(ctx context.Context, dest string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, alone.Close()) }()
+	defer func() { err = errors.Join(err, flock.Release(alone)) }()
 	volumes, err := s.registered(ctx)
 	if err != nil {
 		return err

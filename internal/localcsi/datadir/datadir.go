@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"berth/internal/base/durable"
+	"berth/internal/base/flock"
 	"berth/internal/base/logkey"
 	"berth/internal/base/volumestore"
 	"berth/internal/localcsi/image"
@@ -77,7 +78,7 @@ func Open(set Settings) (*Directory, *os.File, error) {
 	}
 	p, err := openLocked(set)
 	if err != nil {
-		return nil, nil, errors.Join(fmt.Errorf("data directory %s: %w", set.Root, err), lock.Close())
+		return nil, nil, errors.Join(fmt.Errorf("data directory %s: %w", set.Root, err), flock.Release(lock))
 	}
 	return p, lock, nil
 }
@@ -87,10 +88,13 @@ func lockDir(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock.Try(f, unix.LOCK_EX); err != nil {
 		return nil, errors.Join(
 			fmt.Errorf("another local-csi plugin works on %s; stop it or use another --data-dir: %w", dir, err),
 			f.Close())
+	}
+	if err := flock.Name(f); err != nil {
+		return nil, errors.Join(err, flock.Release(f))
 	}
 	return f, nil
 }

@@ -2,7 +2,6 @@ package kv
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -38,11 +37,7 @@ func LockDir(dir string) (*DirLock, error) {
 		}
 		return nil, classify(err, "lock directory", dir)
 	}
-	err = f.Truncate(0)
-	if err == nil {
-		_, err = f.WriteAt(fmt.Appendf(nil, "%d\n", os.Getpid()), 0)
-	}
-	if err != nil {
+	if err := flock.Name(f); err != nil {
 		_ = f.Close() // the error of the write is the one that matters
 		return nil, classify(err, "write lock", path)
 	}
@@ -64,7 +59,7 @@ func heldBy(path, dir string) error {
 }
 
 // Unlock gives the directory back.
-func (l *DirLock) Unlock() error { return l.file.Close() }
+func (l *DirLock) Unlock() error { return flock.Release(l.file) }
 
 // HoldDir makes sure that no process uses a data directory until release, and changes nothing in it. One that was never
 // used is nobody's.
@@ -84,5 +79,5 @@ func HoldDir(dir string) (release func() error, err error) {
 		}
 		return nil, classify(err, "lock directory", dir)
 	}
-	return f.Close, nil
+	return func() error { return flock.Release(f) }, nil
 }
