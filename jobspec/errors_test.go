@@ -168,8 +168,6 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 			`f.hcl:4:5: group "g": task "t": artifact is not built yet: `},
 		{"periodic", "job \"j\" {\n  type = \"batch\"\n  periodic {\n    crons = [\"@daily\"]\n  }\n}",
 			`f.hcl:3:3: periodic is not built yet: `},
-		{"sysbatch", "job \"j\" {\n  type = \"sysbatch\"\n}",
-			`f.hcl:2:3: type = "sysbatch" is not built yet: use batch`},
 		{"stagger", inGroup("  update {\n    stagger = \"1m\"\n  }"),
 			`f.hcl:4:5: group "g": update stagger is not built yet: `},
 		{"job stagger", "job \"j\" {\n  update {\n    stagger = \"1m\"\n  }\n}",

@@ -46,8 +46,7 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 		value any
 		word  string
 	}{
-		{"Type", "sysbatch", "sysbatch"}, {"AllAtOnce", true, "all_at_once"}, {"Multiregion", map[string]any{},
-			"multiregion"},
+		{"AllAtOnce", true, "all_at_once"}, {"Multiregion", map[string]any{}, "multiregion"},
 		{"Periodic", map[string]any{"Spec": "* * * * *"}, "periodic"}, {"ParameterizedJob", map[string]any{},
 			"parameterized"}, {"UI", map[string]any{"Description": "x"}, "ui"},
 		{"ConsulNamespace", "x", "consul"}, {"VaultNamespace", "x", "vault"},
@@ -58,7 +57,7 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 			"address_mode"}, {g + "Services[].Identity", map[string]any{}, "identity"},
 		{g + "Scaling", map[string]any{}, "scaling"}, {g + "Consul",
 			map[string]any{}, "consul"}, {g + "Disconnect", map[string]any{}, "disconnect"},
-		{g + "MaxRunDuration", 1000, "max_run_duration"}, {g + "EphemeralDisk.Sticky", true, "sticky"},
+		{g + "EphemeralDisk.Sticky", true, "sticky"},
 		{g + "EphemeralDisk.Migrate", true, "migrate"}, {g + "Volumes[].Sticky", true, "sticky"},
 		{g + "RestartPolicy.RenderTemplates", true, "render_templates"}, {g + "Update.Stagger", 60_000_000_000,
 			"stagger"},

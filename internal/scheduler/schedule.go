@@ -153,7 +153,7 @@ func (r *run) reconcileGroup(g *groupRun) diff.Result {
 	if g.group != nil && len(r.beyond) > 0 {
 		return diff.Freeze(in)
 	}
-	if g.group == nil || r.job.Type != job.TypeSystem {
+	if g.group == nil || !job.OnEveryNode(r.job.Type) {
 		return diff.Reconcile(in)
 	}
 	return diff.ReconcileSystem(r.systemInput(in, g))

@@ -79,12 +79,6 @@ const (
 )
 
 var unsupportedRules = slices.Concat([]rule{
-	{
-		path:   "Type",
-		name:   "type = \"sysbatch\"",
-		why:    "use batch with a constraint, or system",
-		refuse: []any{api.JobTypeSysBatch},
-	},
 	{path: "AllAtOnce", name: "all_at_once", why: whyLeaveOut},
 	{path: "Multiregion", name: "multiregion", why: "there is one region; register the job in each"},
 	{path: "Periodic", name: "periodic", why: "have cron run it by \"berth job run -again FILE\""},
@@ -100,11 +94,6 @@ var unsupportedRules = slices.Concat([]rule{
 	{path: "TaskGroups[].Scaling", name: "scaling", why: "set count"},
 	{path: "TaskGroups[].Consul", name: "consul", why: whyConsul},
 	{path: "TaskGroups[].Disconnect", name: "disconnect", why: whyDisconnect},
-	{
-		path: "TaskGroups[].MaxRunDuration",
-		name: "max_run_duration",
-		why:  "end the task from inside, for instance with timeout(1)",
-	},
 	{path: "TaskGroups[].EphemeralDisk.Sticky", name: "ephemeral_disk sticky", why: "keep data on a volume"},
 	{path: "TaskGroups[].EphemeralDisk.Migrate", name: "ephemeral_disk migrate", why: "keep data on a volume"},
 	{path: "TaskGroups[].Volumes[].Sticky", name: "sticky", why: "name a volume of one node as source"},

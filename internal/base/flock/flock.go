@@ -37,8 +37,8 @@ func Name(f *os.File) error {
 	return err
 }
 
-// Release gives a lock back and closes its file. To close it would not be enough: a child that was forked, and is not yet
-// at the program that it starts, has the file open too.
+// Release gives a lock back and closes its file. To close it would not be enough: a child that was forked, and is not
+// yet at the program that it starts, has the file open too.
 func Release(f *os.File) error { return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close()) }
 
 // lives reports whether the process lives that a lock file names; one that names none is somebody's who lives.

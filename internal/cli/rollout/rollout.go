@@ -114,7 +114,7 @@ func assessGroup(job *api.Job, g *api.TaskGroup, all []*api.AllocationListStub) 
 			out.file(a, kit.Value(job.Version))
 		}
 	}
-	if kit.Value(job.Type) == api.JobTypeSystem || kit.Value(job.Stop) {
+	if onEveryNode(job) || kit.Value(job.Stop) {
 		out.Wanted = len(out.Fresh) + len(out.Old) // one for each node that fits, which the servers know
 	}
 	byName := func(a, b *api.AllocationListStub) int {
@@ -125,6 +125,11 @@ func assessGroup(job *api.Job, g *api.TaskGroup, all []*api.AllocationListStub) 
 	slices.SortFunc(out.Old, byName)
 	slices.SortFunc(out.Leaving, byName)
 	return out
+}
+
+func onEveryNode(job *api.Job) bool {
+	t := kit.Value(job.Type)
+	return t == api.JobTypeSystem || t == api.JobTypeSysBatch
 }
 
 func isBatch(job *api.Job) bool {

@@ -359,6 +359,9 @@ func (r *Runner) killOrder(k alloc.KillOrder, f alloc.AllocFacts) taskrunner.Kil
 		o.Message = "Main tasks in the group died"
 	case alloc.EventSetupFailure:
 		o.Message = r.rec.Refused
+	case alloc.EventOverdue:
+		o.Message = fmt.Sprintf("Task %q is stopped: the allocation has run for %s, as long as its group's "+
+			"max_run_duration allows", k.Task, *r.group().MaxRunDuration)
 	case alloc.EventKilling:
 		o.Message = r.rec.Stopped
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -230,6 +231,9 @@ func (r *Runner) direct(ctx context.Context, g *lifecycle.Group) (ended bool) {
 	for ctx.Err() == nil {
 		changed := r.wake.C()
 		f, next := r.facts(time.Now())
+		if r.begins(f) {
+			continue
+		}
 		o := alloc.NextAlloc(f)
 		if o.Done {
 			return true
@@ -291,11 +295,30 @@ func (r *Runner) facts(now time.Time) (f alloc.AllocFacts, next time.Time) {
 			next = r.stop.at
 		}
 	}
+	if most := r.group().MaxRunDuration; most != nil && !r.rec.Began.IsZero() {
+		over := r.rec.Began.Add(*most)
+		if f.Overdue = !now.Before(over); !f.Overdue && (next.IsZero() || over.Before(next)) {
+			next = over
+		}
+	}
 	r.mu.Unlock()
 	for _, n := range r.order {
 		f.Tasks = append(f.Tasks, r.tasks[n].View())
 	}
 	return f, next
+}
+
+// begins writes down when the first task started, where the alloc may not run for ever: that time goes on while no
+// agent runs. What cannot be written is counted from now on in memory.
+func (r *Runner) begins(f alloc.AllocFacts) bool {
+	started := slices.ContainsFunc(f.Tasks, func(t alloc.TaskView) bool { return t.Started })
+	r.mu.Lock()
+	begins := started && r.group().MaxRunDuration != nil && r.rec.Began.IsZero()
+	r.mu.Unlock()
+	if begins {
+		_ = r.update(func(rec *localstate.Alloc) { rec.Began = time.Now() }) // said by update
+	}
+	return begins
 }
 
 // Stopping reports whether the servers or the agent want the alloc gone.

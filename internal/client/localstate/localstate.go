@@ -52,6 +52,8 @@ type Alloc struct {
 	Received lineage.Point
 	// Suspended says why the servers let nothing be begun with a volume of it; empty: they do.
 	Suspended string
+	// Began is when its first task started; kept where it may not run for ever.
+	Began time.Time `cbor:",omitzero"`
 	// Orphan says since when and why nobody decides about the alloc: it is kept, and neither started nor restarted.
 	Orphan *Orphan
 }

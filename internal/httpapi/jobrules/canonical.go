@@ -8,6 +8,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/model/job"
 )
 
 // Canonicalize fills in what a job leaves unset (null): the defaults of the jobspec's documentation. It changes only
@@ -171,7 +172,7 @@ func restart(jobType string, own, inherited *api.RestartPolicy) *api.RestartPoli
 		inherit(&out.Mode, inherited.Mode)
 	}
 	attempts, interval := 2, 30*time.Minute
-	if jobType == api.JobTypeBatch {
+	if job.RunsToEnd(jobType) {
 		attempts, interval = 3, 24*time.Hour
 	}
 	set(&out.Attempts, attempts)
@@ -190,7 +191,7 @@ func inherit[T any](p **T, from *T) {
 }
 
 func reschedule(jobType string, ofJob, own *api.ReschedulePolicy) *api.ReschedulePolicy {
-	if jobType == api.JobTypeSystem {
+	if job.OnEveryNode(jobType) {
 		return own // none; validation refuses one that is there
 	}
 	out := api.ReschedulePolicy{}
@@ -228,7 +229,7 @@ func reschedule(jobType string, ofJob, own *api.ReschedulePolicy) *api.Reschedul
 }
 
 func update(jobType string, ofJob, own *api.UpdateStrategy) *api.UpdateStrategy {
-	if jobType == api.JobTypeBatch {
+	if job.RunsToEnd(jobType) {
 		return own // none; validation refuses one that is there
 	}
 	out := api.UpdateStrategy{}

@@ -19,6 +19,8 @@ import (
 // within is an amount that is none of those that are refused for themselves.
 func within(n int, b job.Bound) int { return min(max(n, 0), b.Max) }
 
+var types = []string{job.TypeService, job.TypeBatch, job.TypeSystem, job.TypeSysBatch}
+
 // Validate checks a canonical job against the rules of the jobspec and lists every finding, each naming its place: no
 // rule stands behind another one, unless what that one refuses leaves it without a meaning.
 func Validate(j *api.Job) []error {
@@ -29,8 +31,8 @@ func Validate(j *api.Job) []error {
 	if *j.Name == "" || strings.ContainsRune(*j.Name, 0) {
 		c.addf("job name must not be empty or contain NUL")
 	}
-	if !slices.Contains([]string{api.JobTypeService, api.JobTypeBatch, api.JobTypeSystem}, *j.Type) {
-		c.addf("invalid job type: %q; use service, batch or system", *j.Type)
+	if !slices.Contains(types, *j.Type) {
+		c.addf("invalid job type: %q; use service, batch, system or sysbatch", *j.Type)
 	}
 	if *j.Priority < 1 || *j.Priority > 100 {
 		c.addf("job priority must be between 1 and 100, is %d", *j.Priority)
@@ -44,7 +46,7 @@ func Validate(j *api.Job) []error {
 	if len(j.TaskGroups) == 0 {
 		c.addf("missing job task groups: write at least one group block")
 	}
-	if *j.Type == api.JobTypeBatch && j.Update != nil {
+	if job.RunsToEnd(*j.Type) && j.Update != nil {
 		c.addf("job type %q does not support update block", *j.Type)
 	}
 	seen := map[string]bool{}
@@ -78,9 +80,9 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	if *g.Count < 0 {
 		c.addf("%s: count must not be negative, is %d", at, *g.Count)
 	}
-	if *j.Type == api.JobTypeSystem {
-		c.system(at, g)
-	} else { // of a system job's nothing is filled in
+	if job.OnEveryNode(*j.Type) {
+		c.onEveryNode(at, *j.Type, g)
+	} else { // of such a job's nothing is filled in
 		c.reschedule(at, g.ReschedulePolicy)
 	}
 	c.pairs(at, "meta", g.Meta)
@@ -88,21 +90,26 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	c.affinities(at, *j.Type, g.Affinities, g.Spreads)
 	c.restart(at, g.RestartPolicy)
 	c.update(at, *j.Type, g.Update)
+	if d := g.MaxRunDuration; d != nil && !job.RunsToEnd(*j.Type) {
+		c.addf("%s: max_run_duration is for batch and sysbatch jobs; a %s job is meant to run on", at, *j.Type)
+	} else if d != nil && *d <= 0 {
+		c.addf("%s: max_run_duration must be greater than zero, is %s", at, *d)
+	}
 	if *g.EphemeralDisk.SizeMB < 10 {
 		c.addf("%s: ephemeral_disk size must be at least 10 MB, is %d", at, *g.EphemeralDisk.SizeMB)
 	}
 	c.networks(at, g)
-	c.volumes(at, g)
+	c.volumes(at, *j.Type, g)
 	c.services(at, g)
 	c.tasks(at, j, g)
 }
 
-func (c *checker) system(at string, g *api.TaskGroup) {
+func (c *checker) onEveryNode(at, jobType string, g *api.TaskGroup) {
 	if *g.Count > 1 {
-		c.addf("%s: job type \"system\" runs one instance per node; count must be 0 or 1, is %d", at, *g.Count)
+		c.addf("%s: job type %q runs one instance per node; count must be 0 or 1, is %d", at, jobType, *g.Count)
 	}
 	if g.ReschedulePolicy != nil {
-		c.addf("%s: system jobs should not have a reschedule policy", at)
+		c.addf("%s: %s jobs should not have a reschedule policy", at, jobType)
 	}
 }
 

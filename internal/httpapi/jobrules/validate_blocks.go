@@ -59,8 +59,8 @@ func (c *checker) pattern(at, text string) {
 }
 
 func (c *checker) affinities(at, jobType string, affinities []*api.Affinity, spreads []*api.Spread) {
-	if jobType == api.JobTypeSystem && len(affinities)+len(spreads) > 0 {
-		c.addf("%s: system jobs may not have affinity or spread blocks", at)
+	if job.OnEveryNode(jobType) && len(affinities)+len(spreads) > 0 {
+		c.addf("%s: %s jobs may not have affinity or spread blocks", at, jobType)
 	}
 	for i, a := range affinities {
 		if a != nil && (a.LTarget == "" || *a.Weight == 0 || *a.Weight < -100 || *a.Weight > 100) {
@@ -166,7 +166,7 @@ func (c *checker) update(at, jobType string, u *api.UpdateStrategy) {
 	if u == nil {
 		return
 	}
-	if jobType == api.JobTypeBatch { // of which nothing is filled in
+	if job.RunsToEnd(jobType) { // of which nothing is filled in
 		c.addf("%s: job type %q does not support update block", at, jobType)
 		return
 	}
@@ -205,7 +205,7 @@ func (c *checker) update(at, jobType string, u *api.UpdateStrategy) {
 var csiModes = []string{"single-node-reader-only", "single-node-writer", "multi-node-reader-only",
 	"multi-node-single-writer", "multi-node-multi-writer"}
 
-func (c *checker) volumes(at string, g *api.TaskGroup) {
+func (c *checker) volumes(at, jobType string, g *api.TaskGroup) {
 	for _, alias := range slices.Sorted(maps.Keys(g.Volumes)) {
 		v := g.Volumes[alias]
 		if v == nil {
@@ -214,6 +214,9 @@ func (c *checker) volumes(at string, g *api.TaskGroup) {
 		here := fmt.Sprintf("%s: volume %q", at, shorten(alias))
 		if v.Source == "" {
 			c.addf("%s: missing source", here)
+		}
+		if v.PerAlloc && job.OnEveryNode(jobType) {
+			c.addf("%s: per_alloc is not for %s jobs: each of their allocations has the index 0", here, jobType)
 		}
 		if o := v.MountOptions; o != nil {
 			c.zero(here, "mount_options", slices.Concat(o.MountFlags, []string{o.FSType})...)

@@ -262,6 +262,7 @@ const (
 	EventWritten         = "Written Down Again"
 	EventNotTakenUp      = "Not Taken Up"
 	EventDiskExceeded    = "Disk Resources Exceeded"
+	EventOverdue         = "Max Run Duration Exceeded"
 	EventOOMKill         = "Process OOM Killed"
 	EventRecovered       = "Recovered"
 	EventNetwork         = "Network"

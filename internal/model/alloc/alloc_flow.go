@@ -57,6 +57,7 @@ type AllocFacts struct {
 	Refused  bool // a hook before the first task failed for good
 	Stop     bool // the servers or the agent want it gone
 	Force    bool // poststop tasks are ended too
+	Overdue  bool // it has run for as long as it may
 	Held     bool // it is an orphan: nothing is started, and nothing is ended for what happened to another task
 	Tasks    []TaskView
 }
@@ -65,7 +66,7 @@ type AllocFacts struct {
 type KillOrder struct {
 	Task string
 	Why  string
-	Fail bool // the task counts as failed although it never ran
+	Fail bool // the task counts as failed, although it never ran or ends well
 }
 
 // AllocOrders are all that an alloc does now.
@@ -129,6 +130,8 @@ func (f AllocFacts) ending() string {
 		return EventLeaderDead
 	case mains > 0 && mains == mainsDead:
 		return EventMainDead
+	case f.Overdue:
+		return EventOverdue
 	}
 	return ""
 }
@@ -156,9 +159,9 @@ func (f AllocFacts) kill(o *AllocOrders, why string) {
 				continue
 			}
 			alive = true
-			finishing := why == EventMainDead && t.Role == RolePoststart && t.Started
+			finishing := why == EventMainDead && t.Role == RolePoststart && t.Started && !f.Overdue
 			if !t.Ordered && !finishing {
-				o.Kill = append(o.Kill, KillOrder{Task: t.Name, Why: why, Fail: f.Refused})
+				o.Kill = append(o.Kill, KillOrder{Task: t.Name, Why: why, Fail: f.Refused || why == EventOverdue})
 			}
 		}
 		if alive {

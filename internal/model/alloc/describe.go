@@ -162,12 +162,15 @@ func restarts(s *TaskState) bool {
 // ends are the events that say why a task ended, rather than that it did.
 var ends = []string{EventTerminated, EventDriverFailure, EventSetupFailure, EventHookFailed, EventShimDied}
 
+// stops are the events by which a task is ended as one that failed.
+var stops = []string{EventDiskExceeded, EventOverdue}
+
 // lastEnd is the event that says best why a task ended last, or nil.
 func lastEnd(s *TaskState) *TaskEvent {
 	var last *TaskEvent
 	for _, e := range s.Events {
 		switch {
-		case last != nil && last.Type == EventDiskExceeded && e.Type == EventTerminated: // it was ended for that
+		case last != nil && slices.Contains(stops, last.Type) && e.Type == EventTerminated: // it was ended for that
 		case slices.Contains(ends, e.Type):
 			last = e
 		case e.FailsTask && last == nil:

@@ -59,7 +59,7 @@ type HealthResult struct {
 // Judged reports whether an alloc's health is decided at all: those of services and of system jobs that should run. The
 // end of a batch job's alloc says how it went, and what is to stop need not be well.
 func Judged(a *Alloc, g *job.TaskGroup) bool {
-	return a.JobType != job.TypeBatch && g != nil && g.Update != nil && !a.ServerTerminal() &&
+	return !job.RunsToEnd(a.JobType) && g != nil && g.Update != nil && !a.ServerTerminal() &&
 		a.ClientStatus != ClientLost && a.ClientStatus != ClientUnknown
 }
 

@@ -174,7 +174,7 @@ func NextRestart(f RestartFacts) RestartResult {
 
 // runsOnce reports whether a good exit is the end: tasks of batch jobs, and tasks that run once beside the main ones.
 func (f RestartFacts) runsOnce() bool {
-	return f.Role.Once() || f.Role == RoleMain && f.JobType == job.TypeBatch
+	return f.Role.Once() || f.Role == RoleMain && job.RunsToEnd(f.JobType)
 }
 
 func (f RestartFacts) limited(v RestartResult) RestartResult {

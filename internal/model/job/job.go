@@ -17,7 +17,24 @@ const (
 	TypeService = "service"
 	TypeBatch   = "batch"
 	TypeSystem  = "system"
+	// TypeSysBatch runs to its end once on each node that fits.
+	TypeSysBatch = "sysbatch"
 )
+
+// SchemaBatches is the schema since which there are jobs of the type sysbatch, and allocs that may run only so long.
+const SchemaBatches = 13
+
+// NeedsBatches reports a job that older servers and nodes would take for another one.
+func (j *Job) NeedsBatches() bool {
+	bounded := func(g *TaskGroup) bool { return g.MaxRunDuration != nil }
+	return j.Type == TypeSysBatch || slices.ContainsFunc(j.TaskGroups, bounded)
+}
+
+// OnEveryNode reports types of jobs that are wanted once on each node that fits.
+func OnEveryNode(jobType string) bool { return jobType == TypeSystem || jobType == TypeSysBatch }
+
+// RunsToEnd reports types of jobs whose tasks are done when they end well.
+func RunsToEnd(jobType string) bool { return jobType == TypeBatch || jobType == TypeSysBatch }
 
 // Status values of a job, derived from its allocs and evaluations.
 const (
@@ -91,7 +108,9 @@ type TaskGroup struct {
 	Networks         []*NetworkResource
 	Meta             map[string]string
 	ShutdownDelay    time.Duration
-	Services         []*Service `cbor:",omitempty"`
+	// MaxRunDuration is how long an alloc may run, counted from the first start of a task of it; nil: for ever.
+	MaxRunDuration *time.Duration `cbor:",omitempty"`
+	Services       []*Service     `cbor:",omitempty"`
 }
 
 // Task returns the named task or nil.

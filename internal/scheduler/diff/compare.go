@@ -34,7 +34,7 @@ var (
 		reflect.TypeFor[job.Job](): {"Priority", "AllAtOnce", "Datacenters", "NodePool", "Constraints", "Affinities",
 			"Spreads"},
 		reflect.TypeFor[job.TaskGroup](): {"Count", "Constraints", "Affinities", "Spreads", "RestartPolicy",
-			"ReschedulePolicy", "Update", "ShutdownDelay", "Services"},
+			"ReschedulePolicy", "Update", "ShutdownDelay", "MaxRunDuration", "Services"},
 		reflect.TypeFor[job.Task]():          {"Constraints", "Affinities", "RestartPolicy", "Services"},
 		reflect.TypeFor[job.VolumeRequest](): {"Create"},
 	})

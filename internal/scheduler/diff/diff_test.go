@@ -96,8 +96,8 @@ func TestEveryFieldOfAJobHasItsConsequence(t *testing.T) {
 		"TaskGroup.Spreads":       InPlace,
 		"TaskGroup.RestartPolicy": InPlace, "TaskGroup.ReschedulePolicy": InPlace, "TaskGroup.Update": InPlace,
 		"TaskGroup.Services": InPlace, "Task.Services": InPlace,
-		"TaskGroup.ShutdownDelay": InPlace,
-		"Task.Constraints":        InPlace, "Task.Affinities": InPlace, "Task.RestartPolicy": InPlace,
+		"TaskGroup.ShutdownDelay": InPlace, "TaskGroup.MaxRunDuration": InPlace,
+		"Task.Constraints": InPlace, "Task.Affinities": InPlace, "Task.RestartPolicy": InPlace,
 		"VolumeRequest.Create": InPlace,
 	}
 	parts := map[string]func(*job.Job) any{

@@ -195,7 +195,7 @@ func (in *Input) sort(r *Result) map[int]*slot {
 	return slots
 }
 
-func (in *Input) batch() bool { return in.Job != nil && in.Job.Type == job.TypeBatch }
+func (in *Input) batch() bool { return in.Job != nil && job.RunsToEnd(in.Job.Type) }
 
 // prefer orders allocs of one index: newer versions first, then running ones, healthy ones, and younger ones.
 func (in *Input) prefer(a, b *alloc.Alloc) int {

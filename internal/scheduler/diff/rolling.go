@@ -68,7 +68,7 @@ func (in *Input) update(kept []*alloc.Alloc, r *Result) {
 			Update:   true,
 			Together: all,
 		}
-		if in.Job.Type == job.TypeSystem {
+		if job.OnEveryNode(in.Job.Type) {
 			p.Node = a.Node
 		}
 		r.Place = append(r.Place, p)

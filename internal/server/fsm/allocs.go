@@ -84,7 +84,7 @@ func reaction(tx *state.Tx, old, now *alloc.Alloc) (string, *job.Job) {
 	}
 	switch {
 	case now.ClientTerminal() && !old.ClientTerminal() && !now.ServerTerminal() &&
-		(now.ClientStatus == alloc.ClientFailed || j.Type != job.TypeBatch):
+		(now.ClientStatus == alloc.ClientFailed || !job.RunsToEnd(j.Type)):
 		return eval.TriggerAllocFailure, j // what completes is over in a batch job alone
 	case now.ClientTerminal() && !old.ClientTerminal() && now.ServerTerminal() && waitsForEnd(j, now):
 		return eval.TriggerRollingUpdate, j

@@ -103,7 +103,7 @@ func addEvent(n *node.Node, st Stamp, text string) {
 func systemEvals(tx *state.Tx, seed string, n *node.Node) []ids.Eval {
 	var out []ids.Eval
 	for j := range tx.Jobs(nil, wire.AllNamespaces, "") {
-		if j.Type == job.TypeSystem && !j.Stop {
+		if job.OnEveryNode(j.Type) && !j.Stop {
 			out = append(out, nodeEval(tx, seed, j, n))
 		}
 	}

@@ -40,7 +40,7 @@ func Recovery(s *state.Snap, w *state.Watch) *wire.RecoveryView {
 	for a := range s.Allocs(w, "") {
 		j := s.Job(w, a.Namespace, a.Job)
 		if a.OutcomeUnknown() && a.NextAlloc == "" && !a.ForceReschedule && !j.Stopped() &&
-			j.Type == job.TypeBatch {
+			job.RunsToEnd(j.Type) {
 			out.Held = append(out.Held, wire.HeldAlloc{
 				Alloc:     a.ID,
 				Namespace: a.Namespace,

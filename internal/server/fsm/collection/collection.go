@@ -138,7 +138,7 @@ func Ended(s *state.Snap, a *alloc.Alloc) bool {
 // JobOver reports whether a job that was stopped, or a batch job that has run, has nothing left that goes on.
 func JobOver(s *state.Snap, k JobName) bool {
 	j := s.Job(nil, k.Namespace, k.Job)
-	if j == nil || !j.Stop && j.Type != job.TypeBatch {
+	if j == nil || !j.Stop && !job.RunsToEnd(j.Type) {
 		return false
 	}
 	ran := false

@@ -36,7 +36,7 @@ func (c *Purge) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	Forget(tx, st, c.Node)
 	out := &fsm.NodeChanged{ModifyIndex: st.Index}
 	for j := range tx.Jobs(nil, wire.AllNamespaces, "") {
-		if j.Type != job.TypeSystem || j.Stop {
+		if !job.OnEveryNode(j.Type) || j.Stop {
 			continue
 		}
 		e := fsm.NewEval(c.Seed, eval.TriggerNodeUpdate, j)

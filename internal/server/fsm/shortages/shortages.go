@@ -81,7 +81,7 @@ func (c *AttachRefused) move(tx *state.Tx, s *plugin.Shortage) *fsm.PlanApply {
 			continue
 		}
 		j := tx.Job(nil, waiting.Namespace, waiting.Job)
-		if j == nil || j.Type == job.TypeSystem {
+		if j == nil || job.OnEveryNode(j.Type) {
 			continue
 		}
 		out.Stop = append(out.Stop, fsm.AllocStop{Alloc: waiting.ID, Description: why})
