@@ -52,6 +52,10 @@ func (h *CSI) Prerun(ctx context.Context, a *hook.Alloc) error {
 	if err := CheckMountSupport(a); err != nil {
 		return err
 	}
+	return hook.ForStorage(h.mount(ctx, a))
+}
+
+func (h *CSI) mount(ctx context.Context, a *hook.Alloc) error {
 	requests, err := h.await(ctx, a)
 	if err != nil {
 		return err

@@ -230,7 +230,7 @@ func TestARefusedMountUnwindsTheOthers(t *testing.T) {
 		Grants:  &servers{answers: []func() (*csimanager.Grants, error){grants("db", "log", "slow")}},
 		Mounter: m,
 	}
-	if err := h.Prerun(t.Context(), a.Alloc); !fault.Has(err, fault.Invalid) ||
+	if err := h.Prerun(t.Context(), a.Alloc); !fault.Has(err, fault.Invalid) || !hook.IsForStorage(err) ||
 		!strings.Contains(err.Error(), "the file system is not known") {
 		t.Errorf("got %v", err)
 	}
@@ -303,7 +303,7 @@ func TestADriverThatMountsNothingIsRefusedByName(t *testing.T) {
 	srv, a := &servers{}, allocWith("db")
 	a.mounts = driver.MountNone
 	err := (&allochooks.CSI{Grants: srv, Mounter: &mounter{}}).Prerun(t.Context(), a.Alloc)
-	if !fault.Has(err, fault.Invalid) || len(srv.seen) > 0 {
+	if !fault.Has(err, fault.Invalid) || hook.IsForStorage(err) || len(srv.seen) > 0 {
 		t.Fatalf("got %v, asked %q", err, srv.seen)
 	}
 	for _, word := range []string{`job "shop"`, `group "group"`, `task "web"`, `driver "exec"`, `volume "db"`,

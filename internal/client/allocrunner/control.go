@@ -358,7 +358,7 @@ func (r *Runner) killOrder(k alloc.KillOrder, f alloc.AllocFacts) taskrunner.Kil
 	case alloc.EventMainDead:
 		o.Message = "Main tasks in the group died"
 	case alloc.EventSetupFailure:
-		o.Message = r.rec.Refused
+		o.Message, o.Storage = r.rec.Refused, r.rec.RefusedForStorage
 	case alloc.EventOverdue:
 		o.Message = fmt.Sprintf("Task %q is stopped: the allocation has run for %s, as long as its group's "+
 			"max_run_duration allows", k.Task, *r.group().MaxRunDuration)

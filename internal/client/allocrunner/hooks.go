@@ -53,7 +53,7 @@ func (r *Runner) prerun(ctx context.Context) {
 		r.hooks.done = err == nil
 		rec.Waited += waited
 		if err != nil {
-			rec.Refused = r.refusal(err)
+			rec.Refused, rec.RefusedForStorage = r.refusal(err), hook.IsForStorage(err)
 		}
 		r.inTheWay.waits = ""
 	}
@@ -132,18 +132,27 @@ func (r *Runner) prerunAll(ctx context.Context) error {
 				break
 			}
 			if ctx.Err() != nil {
-				return fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), h.Name(), "")
+				return cutOff(ctx, h, err)
 			}
 			if permanent(err) {
 				return fault.Note(err, h.Name(), "")
 			}
 			r.say(err)
 			if !pause.Sleep(ctx, attempt+1) {
-				return fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), h.Name(), "")
+				return cutOff(ctx, h, err)
 			}
 		}
 	}
 	return nil
+}
+
+// cutOff is the error of a hook whose time is over; last is what it said then.
+func cutOff(ctx context.Context, h hook.Hook, last error) error {
+	err := fault.Wrap(ctx.Err(), fault.KindOf(ctx.Err()), h.Name(), "")
+	if hook.IsForStorage(last) {
+		return hook.ForStorage(err)
+	}
+	return err
 }
 
 // permanent is the hooks' contract: these kinds fail the alloc, everything else is waited out.

@@ -38,6 +38,8 @@ type Alloc struct {
 	Waited time.Duration
 	// Refused holds the final refusal of a hook before the first task.
 	Refused string
+	// RefusedForStorage: the refusal is for the sake of storage.
+	RefusedForStorage bool `cbor:",omitempty"`
 	// Stopped: the agent itself decided that it ends (its servers no longer know it, or a dev agent stops).
 	Stopped string
 	// Released: the hooks after the last task have succeeded. The alloc is complete or failed.

@@ -82,7 +82,7 @@ func (h *Volume) add(ctx context.Context, t *hook.Task, vm *job.VolumeMount, req
 	// A process that was found running is not disturbed: what it finds in its volume, it says by its end.
 	again := t.Attempt > 1 && !t.Restored
 	if err := h.Mounter.Mounted(ctx, info.Key, again); err != nil {
-		return err
+		return hook.ForStorage(err)
 	}
 	readOnly = readOnly || info.ReadOnly
 	if info.Block {

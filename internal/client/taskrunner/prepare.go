@@ -342,6 +342,9 @@ func (r *Runner) refuse(event string, err error) {
 	if unfit(err) && !r.View().Started {
 		e.Details = map[string]string{alloc.DetailUnfit: "true"}
 	}
+	if hook.IsForStorage(err) {
+		e.Details = map[string]string{alloc.DetailStorage: "true"}
+	}
 	r.emit(e)
 	r.conclude(ending, 0)
 }

@@ -337,8 +337,11 @@ func (r *Runner) finish(ctx context.Context) {
 				rec.State.Failed = true
 			}
 			if k.Message != "" && !rec.Started {
-				r.addEvent(rec,
-					&alloc.TaskEvent{Type: k.Why, DisplayMessage: k.Message, Message: k.Message, FailsTask: k.Fail})
+				e := &alloc.TaskEvent{Type: k.Why, DisplayMessage: k.Message, Message: k.Message, FailsTask: k.Fail}
+				if k.Storage {
+					e.Details = map[string]string{alloc.DetailStorage: "true"}
+				}
+				r.addEvent(rec, e)
 			}
 		}
 		if r.orders.held && r.orders.kill == nil && !rec.Over {

@@ -118,6 +118,7 @@ type KillOrder struct {
 	Why     string // type of the event
 	Message string
 	Fail    bool
+	Storage bool // it is for the sake of storage
 	NoDelay bool
 }
 

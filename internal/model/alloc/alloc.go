@@ -272,6 +272,9 @@ const (
 // tried.
 const DetailUnfit = "unfit"
 
+// DetailStorage is the detail, "true", of an event that tells of a start which did not happen for the sake of storage.
+const DetailStorage = "storage"
+
 // Unfit says of an alloc that failed why its node will never start it, in words that name the task; empty: it may, or
 // has once.
 func (a *Alloc) Unfit() string {

@@ -214,6 +214,16 @@ func StorageTrouble(a *Alloc, g *job.TaskGroup) string {
 	if !a.ClientTerminal() && waitsForStorage(a, g) {
 		return cmp.Or(waits(a), "its volumes are not there yet")
 	}
+	if a.ClientStatus != ClientFailed {
+		return ""
+	}
+	for _, t := range g.Tasks {
+		if s := a.TaskStates[t.Name]; s != nil {
+			if e := lastEnd(s); e != nil && e.Details[DetailStorage] == "true" {
+				return cmp.Or(e.DisplayMessage, e.Message)
+			}
+		}
+	}
 	return ""
 }
 
