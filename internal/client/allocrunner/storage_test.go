@@ -11,9 +11,9 @@ import (
 	"berth/internal/model/job"
 )
 
-// Given an alloc that fails because of its storage, by a refusal or because it waited for too long, then what it reports
-// says so, after a restart of the agent too; another refusal is none for the sake of storage.
-func TestAFailureForTheSakeOfStorageIsToldAsOne(t *testing.T) {
+// Given an alloc that fails because of its storage, by a refusal or because it waited for too long, then what it
+// reports says so, after a restart of the agent too; another refusal is none for the sake of storage.
+func TestAFailureForTheSakeOfStorageIsReportedAsOne(t *testing.T) {
 	refusal := fault.New(fault.Invalid, "mount", `volume "db"`, "its file system is damaged")
 	for name, c := range map[string]struct {
 		err  error

@@ -7,8 +7,8 @@ type storageError struct{ error }
 
 func (e *storageError) Unwrap() error { return e.error }
 
-// ForStorage marks an error as one of the storage: an alloc of another version of its job would meet the same. Nil stays
-// nil.
+// ForStorage marks an error as one of the storage: an alloc of another version of its job would meet the same. Nil
+// stays nil.
 func ForStorage(err error) error {
 	if err == nil {
 		return nil
