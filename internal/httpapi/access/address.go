@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"strings"
 	"unicode/utf8"
 )
@@ -12,7 +13,8 @@ import (
 // namespaceHeader is sent by some clients beside the query, which is what counts.
 const namespaceHeader = "X-Nomad-Namespace"
 
-// Legible refuses requests that name nothing: ids and paths are text, and no file name has a zero byte.
+// Legible refuses requests that name nothing: ids and paths are text, and no file name has a zero byte. A path that
+// means another one is refused as well: clients follow a redirect, and would write what was not named.
 func Legible(r *http.Request) error {
 	text, err := url.QueryUnescape(r.URL.RawQuery)
 	switch text = r.URL.Path + text; {
@@ -22,6 +24,9 @@ func Legible(r *http.Request) error {
 		return errors.New("the address is not UTF-8, or has a zero byte")
 	case !utf8.ValidString(r.Header.Get(namespaceHeader)):
 		return errors.New("the header " + namespaceHeader + " is not UTF-8")
+	}
+	if p := r.URL.EscapedPath(); strings.HasPrefix(p, "/") && path.Clean(p) != p && path.Clean(p)+"/" != p {
+		return fmt.Errorf("the path %s has an empty part, or one that is . or ..; leave it out", p)
 	}
 	return nil
 }
