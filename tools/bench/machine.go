@@ -23,10 +23,11 @@ import (
 
 // agent is a running development agent in a directory of its own.
 type agent struct {
-	api *api.Client
-	cmd *exec.Cmd
-	dir string
-	log bytes.Buffer
+	address string
+	api     *api.Client
+	cmd     *exec.Cmd
+	dir     string
+	log     bytes.Buffer
 }
 
 // start runs the program; it does not wait for anything.
@@ -42,8 +43,8 @@ func startWith(binary, config string) (*agent, error) {
 	if err := l.Close(); err != nil {
 		return nil, err
 	}
-	a := &agent{}
-	if a.api, err = api.NewClient(api.Config{Address: fmt.Sprintf("http://127.0.0.1:%d", port)}); err != nil {
+	a := &agent{address: fmt.Sprintf("http://127.0.0.1:%d", port)}
+	if a.api, err = api.NewClient(api.Config{Address: a.address}); err != nil {
 		return nil, err
 	}
 	if a.dir, err = os.MkdirTemp("", "berth-bench-"); err != nil {

@@ -22,7 +22,7 @@ func main() {
 	binary := flag.String("binary", "bin/berth", "the program")
 	out := flag.String("out", "docs/performance.md", "the page to write")
 	only := flag.String("only", "", "measure these parts alone, and write no page: "+
-		"floors, cold, starts, many, within; separated by commas")
+		"floors, cold, starts, many, services, within; separated by commas")
 	judged := flag.Bool("judge", false, "measure nothing: say which bars the page has missed, by the exit code, too")
 	flag.Parse()
 	if *judged {
@@ -80,6 +80,7 @@ func run(ctx context.Context, binary, out, only string, runs, tasks int) (err er
 		{"cold", coldStarts},
 		{"starts", starts(runs)},
 		{"many", atOnce(tasks)},
+		{"services", services(runs)},
 		{"lists", listed(500)},
 		{"within", within},
 	} {

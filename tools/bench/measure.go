@@ -88,6 +88,7 @@ type kind struct {
 	volume string
 	disk   int    // MiB that its group asks for, besides the logs
 	config string // of the agent
+	bridge bool   // with a network of its own
 }
 
 // isolated is how most tasks are started, on a volume if one is named.
@@ -131,6 +132,9 @@ func sleeper(id string, count int, k kind) *api.Job {
 		Count:         &count,
 		EphemeralDisk: &api.EphemeralDisk{SizeMB: &disk},
 		Tasks:         []*api.Task{t},
+	}
+	if k.bridge {
+		g.Networks = []*api.NetworkResource{{Mode: "bridge"}}
 	}
 	if k.volume != "" {
 		alias, where := "data", "/data"
