@@ -3,6 +3,10 @@ job "report" {
   type = "batch"
 
   group "report" {
+    ephemeral_disk {
+      size = 1000
+    }
+
     volume "shared" {
       type      = "host"
       source    = "shared"
@@ -54,8 +58,7 @@ job "report" {
       }
 
       template {
-        destination     = "secrets/app.env"
-        env             = true
+        destination     = "secrets/app.conf"
         change_mode     = "signal"
         change_signal   = "SIGHUP"
         left_delimiter  = "[["
