@@ -16,6 +16,7 @@ import (
 	"berth/internal/agent/accesslists"
 	"berth/internal/agent/apitls"
 	"berth/internal/agent/auditlog"
+	"berth/internal/agent/downloads"
 	"berth/internal/agent/help"
 	"berth/internal/agent/nodenetwork"
 	"berth/internal/agent/overlay"
@@ -188,6 +189,7 @@ var refusals = map[reflect.Type]hclfile.Special{
 	}},
 	reflect.TypeFor[accesslists.Block](): {Refusal: accesslists.Refused},
 	reflect.TypeFor[auditlog.Block]():    {Refusal: auditlog.Refused},
+	reflect.TypeFor[downloads.Block]():   {Refusal: downloads.Refused},
 }
 
 // readFile merges a file over what was read before: a value that is set replaces. It notes where the file has what.
@@ -300,6 +302,9 @@ func (c *ClientBlock) override(f *ClientBlock) {
 		c.HostNetworks = replace(c.HostNetworks, n, func(o *nodenetwork.HostNetwork) bool { return o.Name == n.Name })
 	}
 	overlay.Pick(&c.EphemeralDisk, f.EphemeralDisk)
+	if f.Artifact != nil {
+		block(&c.Artifact).Override(f.Artifact)
+	}
 	if c.Meta == nil {
 		c.Meta = f.Meta
 	} else {

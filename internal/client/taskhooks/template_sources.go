@@ -188,7 +188,7 @@ func (h *Templates) refresh(ctx context.Context, of *hook.Task) error {
 		if err != nil {
 			return err
 		}
-		root, rel, err := destination(&t, tmpl.DestPath)
+		root, rel, err := hook.Place(&t, tmpl.DestPath)
 		if err != nil {
 			return fault.Note(err, "render", subject(&t, i, tmpl))
 		}

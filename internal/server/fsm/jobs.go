@@ -30,6 +30,9 @@ func (c *JobRegister) Needs() uint64 {
 	if c.Job.TriesVersions() {
 		needs = max(needs, deployment.Schema)
 	}
+	if c.Job.BringsFiles() {
+		needs = max(needs, job.SchemaFiles)
+	}
 	if c.Job.HasServices() {
 		needs = max(needs, SchemaServices)
 	}

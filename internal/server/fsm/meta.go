@@ -1,6 +1,7 @@
 package fsm
 
 import (
+	"berth/internal/model/job"
 	"berth/internal/model/network"
 	"berth/internal/server/partitions"
 	"berth/internal/server/state"
@@ -11,10 +12,10 @@ func init() {
 	Register[SchemaRaise]("schema-raise", 1, "server")
 }
 
-// Schema is the highest number of any command that this program knows, or of what their records have of networks: what
+// Schema is the highest number of any command that this program knows, or of what their records have of networks and of files of tasks: what
 // it can propose and understand.
 func Schema() uint64 {
-	highest := uint64(network.Schema)
+	highest := max(uint64(network.Schema), job.SchemaFiles)
 	for _, k := range Kinds() {
 		highest = max(highest, k.Schema)
 	}
