@@ -1,5 +1,5 @@
-// Package downloads owns what an agent's configuration says of how its node fetches the artifacts of tasks. Only package
-// agent imports it.
+// Package downloads owns what an agent's configuration says of how its node fetches the artifacts of tasks. Only
+// package agent imports it.
 package downloads
 
 import (
@@ -21,7 +21,7 @@ import (
 // Block is the artifact block of the client's.
 type Block struct {
 	HTTPReadTimeout *time.Duration `hcl:"http_read_timeout"`              // of one artifact; not set: 30m; 0: none
-	HTTPMaxSize     string         `hcl:"http_max_size"`                  // of one, as it is received; empty: 100GB; 0: none
+	HTTPMaxSize     string         `hcl:"http_max_size"`                  // of one, as received; empty: 100GB; 0: none
 	GitTimeout      *time.Duration `hcl:"git_timeout"`                    // not set: 30m; 0: none
 	UnpackedSize    string         `hcl:"decompression_size_limit"`       // empty: 100GB; 0: none
 	UnpackedFiles   *int           `hcl:"decompression_file_count_limit"` // not set: 4096; 0: none
@@ -105,8 +105,8 @@ func (b *Block) Settings(ports ...int) (artifacts.Settings, error) {
 		out.Bounds.Files = *b.UnpackedFiles
 	}
 	if out.Bounds.Files < 0 {
-		errs = append(errs, bad("decompression_file_count_limit", fmt.Sprintf("%d files are no bound", out.Bounds.Files),
-			"write 0 for none"))
+		errs = append(errs, bad("decompression_file_count_limit",
+			fmt.Sprintf("%d files are no bound", out.Bounds.Files), "write 0 for none"))
 	}
 	for _, text := range b.AllowAddresses {
 		p, err := subnet(text)

@@ -1,5 +1,5 @@
-// Package artifact owns what a source of an artifact says: from where, by which way of fetching, and what is expected of
-// what is fetched. Servers refuse by it what no node can fetch, and nodes fetch by it. It asks nobody.
+// Package artifact owns what a source of an artifact says: from where, by which way of fetching, and what is expected
+// of what is fetched. Servers refuse by it what no node can fetch, and nodes fetch by it. It asks nobody.
 package artifact
 
 import (
@@ -72,8 +72,8 @@ var refused = map[string]string{
 	"git":  "the git protocol says nothing of who answers; write git::https://",
 }
 
-// Parse reads a source with its options, whose values are those of its query. A fault of kind Invalid says what is wrong
-// with it and the way out.
+// Parse reads a source with its options, whose values are those of its query. A fault of kind Invalid says what is
+// wrong with it and the way out.
 func Parse(source string, options map[string]string) (*Source, error) {
 	s := &Source{Way: HTTP}
 	text := strings.TrimSpace(source)
@@ -206,7 +206,8 @@ func (s *Source) archive(source, at, asked string) error {
 	return nil
 }
 
-// Packed reports whether the source's archive is one file that was made smaller, and the file's name without the ending.
+// Packed reports whether the source's archive is one file that was made smaller, and the file's name without the
+// ending.
 func (s *Source) Packed() (name string, packed bool) {
 	return strings.TrimSuffix(s.Name, "."+s.Archive), s.Archive == "gz" || s.Archive == "bz2"
 }
@@ -216,10 +217,12 @@ func (s *Source) Fits(mode string) error {
 	_, packed := s.Packed()
 	switch {
 	case mode == Dir && s.Way == HTTP && (s.Archive == "" || packed):
-		return fault.WithHint(fault.New(fault.Invalid, "", "", "with mode = \"dir\" it must be an archive or a repository"),
+		return fault.WithHint(
+			fault.New(fault.Invalid, "", "", "with mode = \"dir\" it must be an archive or a repository"),
 			"name an archive; or write mode = \"file\"")
 	case mode == File && s.Way == Git && s.Sub == "":
-		return fault.WithHint(fault.New(fault.Invalid, "", "", "with mode = \"file\" it must be a file, not a repository"),
+		return fault.WithHint(
+			fault.New(fault.Invalid, "", "", "with mode = \"file\" it must be a file, not a repository"),
 			"name one in it after //; or write mode = \"dir\"")
 	case mode != Dir && s.Way == HTTP && s.Archive == "" && !plain(s.Name):
 		return fault.WithHint(fault.New(fault.Invalid, "", "", fmt.Sprintf("%q is no name of a file", s.Name)),

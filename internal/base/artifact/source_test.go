@@ -11,17 +11,38 @@ import (
 // of it; options are those of the query, and what is ours among them is told to nobody else.
 func TestWhatASourceSays(t *testing.T) {
 	sum := strings.Repeat("ab", 32)
+	const tar = "a.tar.gz"
 	for text, want := range map[string]Source{
-		"https://h/a/b.bin":                      {Way: HTTP, URL: "https://h/a/b.bin", Name: "b.bin"},
-		"http://h/a.tar.gz//sub/x":               {Way: HTTP, URL: "http://h/a.tar.gz", Name: "a.tar.gz", Archive: "tar.gz", Sub: "sub/x"},
-		"https://h/a.zip?archive=0":              {Way: HTTP, URL: "https://h/a.zip", Name: "a.zip"},
+		"https://h/a/b.bin":         {Way: HTTP, URL: "https://h/a/b.bin", Name: "b.bin"},
+		"https://h/a.zip?archive=0": {Way: HTTP, URL: "https://h/a.zip", Name: "a.zip"},
+		"http://h/a.tar.gz//sub/x": {
+			Way:     HTTP,
+			URL:     "http://h/a.tar.gz",
+			Name:    tar,
+			Archive: "tar.gz",
+			Sub:     "sub/x",
+		},
 		"https://h/a?archive=zip&x=y&filename=z": {Way: HTTP, URL: "https://h/a?x=y", Name: "z", Archive: "zip"},
-		"https://h/a?checksum=sha256:" + sum:     {Way: HTTP, URL: "https://h/a", Name: "a", Sum: Checksum{"sha256", sum}},
-		"https://h/a?checksum=" + sum:            {Way: HTTP, URL: "https://h/a", Name: "a", Sum: Checksum{"sha256", sum}},
-		"git::https://h/r.git//d?ref=v1&depth=1": {Way: Git, URL: "https://h/r.git", Name: "r.git", Sub: "d", Ref: "v1",
-			Depth: 1},
-		"github.com/o/r":            {Way: Git, URL: "https://github.com/o/r.git", Name: "r.git"},
-		"github.com/o/r//d/e?ref=x": {Way: Git, URL: "https://github.com/o/r.git", Name: "r.git", Sub: "d/e", Ref: "x"},
+		"https://h/a?checksum=sha256:" + sum: {
+			Way: HTTP, URL: "https://h/a", Name: "a", Sum: Checksum{"sha256", sum},
+		},
+		"https://h/a?checksum=" + sum: {Way: HTTP, URL: "https://h/a", Name: "a", Sum: Checksum{"sha256", sum}},
+		"git::https://h/r.git//d?ref=v1&depth=1": {
+			Way:   Git,
+			URL:   "https://h/r.git",
+			Name:  "r.git",
+			Sub:   "d",
+			Ref:   "v1",
+			Depth: 1,
+		},
+		"github.com/o/r": {Way: Git, URL: "https://github.com/o/r.git", Name: "r.git"},
+		"github.com/o/r//d/e?ref=x": {
+			Way:  Git,
+			URL:  "https://github.com/o/r.git",
+			Name: "r.git",
+			Sub:  "d/e",
+			Ref:  "x",
+		},
 	} {
 		if got, err := Parse(text, nil); err != nil || *got != want {
 			t.Errorf("%s is\n%+v %v, want\n%+v", text, got, err, want)
@@ -57,7 +78,8 @@ func TestWhatNoNodeFetchesIsRefused(t *testing.T) {
 		"https://u:secret@h/a.xz?k=secret":   "pack it",
 	} {
 		_, err := Parse(text, nil)
-		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
+		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), says) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v, want %q", text, err, says)
 		}
 	}

@@ -47,7 +47,8 @@ func handled(version int) uint64 {
 }
 
 // ConfineFiles lets nothing started from the thread do more with files than is named, and connect to sockets without a
-// file as ScopeSockets has it; paths that there are not are left out. New privileges have to be forbidden before. A kernel without Landlock is fault.Unsupported.
+// file as ScopeSockets has it; paths that there are not are left out. New privileges have to be forbidden before. A
+// kernel without Landlock is fault.Unsupported.
 func ConfineFiles(reach []Reach) error {
 	version := Landlock()
 	if version == 0 {
@@ -105,8 +106,8 @@ func (r *Reach) add(ruleset int, can uint64) error {
 	return errors.Join(err, unix.Close(at))
 }
 
-// Filter loads a filter of system calls, in the words of seccomp(2), for all threads of the process and what they start.
-// New privileges have to be forbidden before.
+// Filter loads a filter of system calls, in the words of seccomp(2), for all threads of the process and what they
+// start. New privileges have to be forbidden before.
 func Filter(words []byte) error {
 	filter := make([]unix.SockFilter, len(words)/int(unsafe.Sizeof(unix.SockFilter{})))
 	if len(filter) == 0 {

@@ -137,7 +137,8 @@ func (h *Hook) plan(t *hook.Task) ([]*wanted, error) {
 			return nil, fault.Note(err, "fetch", subject(i, a))
 		}
 		w.name = subject(i, a)
-		w.Request.Bounds, w.Place.Bounds, w.Request.Guard = bounds, bounds, guard
+		w.Request.Bounds, w.Request.Guard = bounds, guard
+		w.Place.Bounds = bounds
 		first, _, _ := strings.Cut(w.Place.Rel, "/")
 		if !slices.Contains([]string{job.LocalDir, job.SecretsDir, job.TmpDir}, first) || w.Place.Root == t.AllocDir {
 			first = "." // of the same file system as its place

@@ -61,8 +61,8 @@ func (c *checker) artifacts(at string, t *api.Task) {
 		if slices.Contains(strings.Split(*a.RelativeDest, "/"), "..") {
 			c.addf("%s: destination %q leaves the task's directory", here, shorten(*a.RelativeDest))
 		} else if astray(*a) {
-			c.addf("%s: destination %q is not in the task's directories; begin it with local/, secrets/ or alloc/", here,
-				shorten(*a.RelativeDest))
+			c.addf("%s: destination %q is not in the task's directories; begin it with local/, secrets/ or alloc/",
+				here, shorten(*a.RelativeDest))
 		}
 		if !slices.Contains(artifact.Modes, *a.GetterMode) {
 			c.addf("%s: mode must be any, file or dir, is %q", here, shorten(*a.GetterMode))
@@ -166,11 +166,12 @@ func (c *checker) templateFiles(at string, t *api.Template) {
 			c.addf("%s: environment templates can't be updated by a script; use restart or noop", at)
 		}
 	} else if t.ChangeScript != nil {
-		c.addf("%s: it has a change_script, and change_mode is %q; write change_mode = \"script\", or leave the block out",
-			at, *t.ChangeMode)
+		c.addf("%s: it has a change_script, and change_mode is %q; write change_mode = \"script\", or leave the block "+
+			"out", at, *t.ChangeMode)
 	}
 	if w := t.Wait; w != nil && (*w.Min < 0 || *w.Max < *w.Min || *w.Max > maxWait) {
-		c.addf("%s: wait: min %s and max %s: they must be 0 to %s, and max not less than min", at, *w.Min, *w.Max, maxWait)
+		c.addf("%s: wait: min %s and max %s: they must be 0 to %s, and max not less than min", at, *w.Min, *w.Max,
+			maxWait)
 	}
 }
 

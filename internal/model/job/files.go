@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// SchemaFiles is the number of the cluster from which on jobs may have artifacts, and templates that are read from files
-// or wait, run a script, or are rendered before restarts.
+// SchemaFiles is the number of the cluster from which on jobs may have artifacts, and templates that are read from
+// files or wait, run a script, or are rendered before restarts.
 const SchemaFiles = 13
 
 // Artifact is something fetched into a task's directories before the task starts.

@@ -11,6 +11,8 @@ import (
 	"path"
 	"runtime"
 	"runtime/debug"
+	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -28,11 +30,11 @@ const memory = 1 << 30
 const work = "work"
 
 // Main is the child: it bounds itself, reads one request, fetches, says what came of it, and ends. It returns the exit
-// code. Its directory is where it was started.
-func Main(in io.Reader, out io.Writer) int {
+// code. Its directory is where it was started; args are the program's, which say as which user and group it runs.
+func Main(args []string, in io.Reader, out io.Writer) int {
 	runtime.LockOSThread() // never unlocked: the kernel's promise to end us with the agent is the thread's
 	said := json.NewEncoder(out)
-	result, err := (*Result)(nil), confine()
+	result, err := (*Result)(nil), confine(args)
 	if err == nil {
 		run := lifecycle.Isolated("fetch", func() (err error) {
 			result, err = answer(in, func(p Progress) error { return said.Encode(&message{Progress: &p}) })
@@ -94,8 +96,11 @@ func late(r *Request) error {
 }
 
 // confine takes from the process what fetching does not need. Files and capabilities were bounded by the agent.
-func confine() error {
+func confine(args []string) error {
 	runtime.GOMAXPROCS(1)
+	if err := become(args); err != nil {
+		return err
+	}
 	debug.SetMemoryLimit(memory / 4)
 	filter, err := seccomp.Compile(nil, true)
 	if err != nil {
@@ -107,6 +112,30 @@ func confine() error {
 	}
 	unix.Umask(0o022)
 	return privilege.Filter(filter)
+}
+
+// become gives up being root. The program may be one that no other user can start, so that this comes first here and
+// not before.
+func become(args []string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	var who [2]int
+	if len(args) != len(who)+1 {
+		return fault.New(fault.Internal, "start", "the fetch of an artifact", "nobody says as whom")
+	}
+	for i := range who {
+		n, err := strconv.ParseUint(args[i+1], 10, 32)
+		if err != nil {
+			return fault.Wrap(err, fault.Internal, "start", "the fetch of an artifact")
+		}
+		who[i] = int(n)
+	}
+	err := errors.Join(syscall.Setgroups(nil), syscall.Setgid(who[1]), syscall.Setuid(who[0]))
+	if err == nil { // a change of user takes this back; without a parent there is no input either
+		err = unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0)
+	}
+	return fault.Wrap(err, fault.Internal, "give up", "the privileges of the fetch of an artifact")
 }
 
 func bound(resource int, most uint64) error {

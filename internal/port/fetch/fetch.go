@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -78,8 +79,8 @@ type Child struct {
 	UID, GID uint32 // of an agent of root's alone; 0: nobody
 	// Environment is what the child has of the agent's environment: its proxies.
 	Environment []string
-	// Unconfined leaves the child all that its user may read, on a kernel without Landlock; Readable is what it may read
-	// in addition.
+	// Unconfined leaves the child all that its user may read, on a kernel without Landlock; Readable is what it may
+	// read in addition.
 	Unconfined bool
 	Readable   []string
 }
@@ -139,16 +140,16 @@ func (c *Child) run(ctx context.Context, dir string, r *Request, progress func(P
 		defer cancel()
 	}
 	cmd := exec.CommandContext(ctx, "/proc/self/exe")
-	cmd.Args = []string{Role}
+	cmd.Args = []string{Role, strconv.FormatUint(uint64(c.uid()), 10), strconv.FormatUint(uint64(c.gid()), 10)}
 	cmd.Env = append([]string{}, c.Environment...)
 	cmd.Dir = dir
 	var noise bytes.Buffer
 	said := &sayings{progress: progress}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), said, &limited{to: &noise, left: 4 << 10}
+	cmd.Stdin, cmd.Stdout = bytes.NewReader(input), said
+	cmd.Stderr = &limited{to: &noise, left: 4 << 10}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
 		cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC
-		cmd.SysProcAttr.Credential = &syscall.Credential{Uid: c.uid(), Gid: c.gid()}
 	}
 	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, unix.SIGKILL) } // its programs too
 	cmd.WaitDelay = time.Second
@@ -207,8 +208,8 @@ var (
 		"/usr/local/share/ca-certificates", "/etc/resolv.conf", "/run/systemd/resolve", "/etc/hosts",
 		"/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
 		"/dev/urandom", "/dev/random"}
-	runnable = []string{"/usr/bin", "/usr/local/bin", "/bin", "/usr/lib", "/usr/lib64", "/usr/libexec", "/usr/local/lib",
-		"/lib", "/lib64"}
+	runnable = []string{"/usr/bin", "/usr/local/bin", "/bin", "/usr/lib", "/usr/lib64", "/usr/libexec",
+		"/usr/local/lib", "/lib", "/lib64"}
 	further = []string{"/usr/share/git-core", "/etc/ld.so.cache", "/etc/passwd"}
 )
 

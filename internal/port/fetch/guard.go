@@ -24,7 +24,8 @@ func (g *Guard) check(at netip.AddrPort) error {
 	}
 	here := ip.IsLoopback() || ip.IsUnspecified() || slices.Contains(g.Own, ip)
 	if here && slices.Contains(g.Ports, at.Port()) {
-		return fault.New(fault.Denied, "", at.String(), "it is the agent's own address, which artifacts never come from")
+		return fault.New(fault.Denied, "", at.String(),
+			"it is the agent's own address, which artifacts never come from")
 	}
 	if slices.ContainsFunc(g.Allowed, func(p netip.Prefix) bool { return p.Contains(ip) }) {
 		return nil
@@ -42,9 +43,10 @@ func (g *Guard) check(at netip.AddrPort) error {
 	default:
 		return nil
 	}
-	return fault.WithHint(fault.New(fault.Denied, "", at.String(), fmt.Sprintf("artifacts come from no %s address", kind)),
-		fmt.Sprintf("who runs the node's agent allows it by allow_addresses = [\"%s/%d\"] in the client's artifact block",
-			ip, ip.BitLen()))
+	return fault.WithHint(
+		fault.New(fault.Denied, "", at.String(), fmt.Sprintf("artifacts come from no %s address", kind)),
+		fmt.Sprintf("who runs the node's agent allows it by allow_addresses = [\"%s\"] in the client's artifact block",
+			ip))
 }
 
 // dialer connects to addresses that the guard lets be asked. It is the address that a name stands for when the

@@ -73,7 +73,8 @@ func (f *fetching) client() *http.Client {
 			first := via[0]
 			switch {
 			case len(via) > maxRedirects:
-				return fault.New(fault.Unavailable, "", "", fmt.Sprintf("it redirects more than %d times", maxRedirects))
+				return fault.New(fault.Unavailable, "", "",
+					fmt.Sprintf("it redirects more than %d times", maxRedirects))
 			case r.URL.Scheme != "https" && (r.URL.Scheme != "http" || first.URL.Scheme == "https"):
 				return fault.New(fault.Denied, "", "", fmt.Sprintf("it redirects from %s to %s", first.URL.Scheme,
 					r.URL.Scheme))

@@ -16,12 +16,12 @@ import (
 // seen is where a child of root's agent sees its directory: the way there from the root is open to every user.
 const seen = "/tmp"
 
-// kept are the mounts that a child keeps: what programs, TLS and the resolver need. A copy of any other, of a volume for
-// one, would keep that from being detached for as long as the child runs.
+// kept are the mounts that a child keeps: what programs, TLS and the resolver need. A copy of any other, of a volume
+// for one, would keep that from being detached for as long as the child runs.
 var kept = []string{"/proc", "/dev", "/etc", "/usr", "/bin", "/lib", "/lib64", "/run/systemd/resolve"}
 
-// seclude gives the thread, and what it starts, a view of the node's files of its own, in which a directory lies at seen
-// and nothing is mounted that was not kept.
+// seclude gives the thread, and what it starts, a view of the node's files of its own, in which a directory lies at
+// seen and nothing is mounted that was not kept.
 func seclude(dir string) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fault.Wrap(err, fault.Internal, "bound", "the mounts of a new process")
@@ -58,7 +58,8 @@ func forget() error {
 			continue
 		}
 		err := unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-		if err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) { // it went with one that it lay on
+		withAnother := errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) // that it lay on
+		if err != nil && !withAnother {
 			return fault.Wrap(err, fault.Internal, "unmount for the child", at)
 		}
 	}

@@ -12,8 +12,8 @@ func init() {
 	Register[SchemaRaise]("schema-raise", 1, "server")
 }
 
-// Schema is the highest number of any command that this program knows, or of what their records have of networks and of files of tasks: what
-// it can propose and understand.
+// Schema is the highest number of any command that this program knows, or of what their records have of networks and of
+// files of tasks: what it can propose and understand.
 func Schema() uint64 {
 	highest := max(uint64(network.Schema), job.SchemaFiles)
 	for _, k := range Kinds() {
