@@ -19,6 +19,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -206,11 +207,11 @@ func (r *Request) wall() time.Duration {
 var (
 	readable = []string{"/etc/ssl", "/etc/pki", "/etc/ca-certificates", "/usr/share/ca-certificates",
 		"/usr/local/share/ca-certificates", "/etc/resolv.conf", "/run/systemd/resolve", "/etc/hosts",
-		"/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols",
+		"/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf", "/etc/services", "/etc/protocols", "/etc/ld.so.cache",
 		"/dev/urandom", "/dev/random"}
-	runnable = []string{"/usr/bin", "/usr/local/bin", "/bin", "/usr/lib", "/usr/lib64", "/usr/libexec",
-		"/usr/local/lib", "/lib", "/lib64"}
-	further = []string{"/usr/share/git-core", "/etc/ld.so.cache", "/etc/passwd"}
+	libraries = []string{"/usr/lib", "/usr/lib64", "/usr/local/lib", "/lib", "/lib64"} // of a program that has some
+	runnable  = []string{"/usr/bin", "/usr/local/bin", "/bin", "/usr/libexec"}
+	further   = []string{"/usr/share/git-core", "/etc/passwd"}
 )
 
 // surrender makes whatever the thread starts next powerless, but for becoming another user.
@@ -230,13 +231,15 @@ func (c *Child) surrender(dir string, r *Request) error {
 	for _, path := range append(c.Readable, readable...) {
 		reach = append(reach, privilege.Reach{Path: path})
 	}
+	runs := slices.Clone(libraries)
 	if r.Source.Way == artifact.Git {
-		for _, path := range runnable {
-			reach = append(reach, privilege.Reach{Path: path, Run: true})
-		}
+		runs = append(runs, runnable...)
 		for _, path := range further {
 			reach = append(reach, privilege.Reach{Path: path})
 		}
+	}
+	for _, path := range runs {
+		reach = append(reach, privilege.Reach{Path: path, Run: true})
 	}
 	err := privilege.ConfineFiles(reach)
 	if fault.Has(err, fault.Unsupported) {

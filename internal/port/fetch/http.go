@@ -124,7 +124,7 @@ func (f *fetching) download(ctx context.Context) (string, error) {
 		sum = kind()
 	}
 	m := &meter{total: max(answer.ContentLength, 0), most: most, say: f.progress}
-	_, err = io.Copy(io.MultiWriter(out, sum, m), answer.Body)
+	_, err = io.Copy(io.MultiWriter(m, out, sum), answer.Body)
 	if err := errors.Join(err, out.Close()); err != nil {
 		return "", asked(err)
 	}

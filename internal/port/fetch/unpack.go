@@ -266,7 +266,7 @@ func (f *fetching) write(root *os.Root, at string, mode fs.FileMode, r io.Reader
 	if err != nil {
 		return misplaced(at, err)
 	}
-	_, err = io.Copy(io.MultiWriter(out, &f.unpacked), r)
+	_, err = io.Copy(io.MultiWriter(&f.unpacked, out), r)
 	return errors.Join(err, out.Chmod(mode), out.Close())
 }
 
