@@ -47,7 +47,7 @@ func run() int {
 	case render.Work.Role:
 		return render.Main(os.Stdin, os.Stdout)
 	case fetch.Role:
-		return fetch.Main(os.Args, os.Stdin, os.Stdout)
+		return fetch.Main(context.Background(), os.Args, os.Stdin, os.Stdout)
 	case watchdog.Role:
 		return watchdog.Main()
 	}

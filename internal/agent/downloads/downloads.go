@@ -60,14 +60,14 @@ func (b *Block) Override(f *Block) {
 	}
 }
 
-// What an agent does that is told nothing.
+// What an agent does where nothing is written.
 const (
 	usualTime  = 30 * time.Minute
 	usualSize  = "100GB"
 	usualFiles = 4096
 )
 
-// proxies are the variables by which programs are told of proxies.
+// proxies are the variables by which programs know of proxies.
 var proxies = []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy",
 	"all_proxy"}
 

@@ -31,13 +31,13 @@ const work = "work"
 
 // Main is the child: it bounds itself, reads one request, fetches, says what came of it, and ends. It returns the exit
 // code. Its directory is where it was started; args are the program's, which say as which user and group it runs.
-func Main(args []string, in io.Reader, out io.Writer) int {
+func Main(ctx context.Context, args []string, in io.Reader, out io.Writer) int {
 	runtime.LockOSThread() // never unlocked: the kernel's promise to end us with the agent is the thread's
 	said := json.NewEncoder(out)
 	result, err := (*Result)(nil), confine(args)
 	if err == nil {
 		run := lifecycle.Isolated("fetch", func() (err error) {
-			result, err = answer(in, func(p Progress) error { return said.Encode(&message{Progress: &p}) })
+			result, err = answer(ctx, in, func(p Progress) error { return said.Encode(&message{Progress: &p}) })
 			return err
 		}, func(e error) { err = e })
 		if e := run(); e != nil {
@@ -55,7 +55,7 @@ func Main(args []string, in io.Reader, out io.Writer) int {
 }
 
 // answer reads the request and serves it.
-func answer(in io.Reader, progress func(Progress) error) (*Result, error) {
+func answer(ctx context.Context, in io.Reader, progress func(Progress) error) (*Result, error) {
 	data, err := io.ReadAll(in)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,6 @@ func answer(in io.Reader, progress func(Progress) error) (*Result, error) {
 			return nil, err
 		}
 	}
-	ctx := context.Background() //nolint:forbidigo // the child's whole life
 	if wall := r.wall(); wall > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, wall, late(r))

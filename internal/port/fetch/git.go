@@ -32,14 +32,14 @@ func (f *fetching) clone(ctx context.Context) (tree string, err error) {
 	if err != nil {
 		return "", err
 	}
-	gate, err := net.Listen("tcp", "127.0.0.1:0")
+	passage, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fault.Wrap(err, fault.Internal, "listen", "for git")
 	}
-	server := &http.Server{Handler: f.gate(), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: f.passage(), ReadHeaderTimeout: time.Minute}
 	g, gctx := lifecycle.NewGroup(ctx)
-	g.Go("gate", func() error {
-		if err := server.Serve(gate); !errors.Is(err, http.ErrServerClosed) {
+	g.Go("passage", func() error {
+		if err := server.Serve(passage); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -47,7 +47,7 @@ func (f *fetching) clone(ctx context.Context) (tree string, err error) {
 	g.Go("git", func() error {
 		defer func() { _ = server.Close() }() // it ends with the child otherwise
 		tree = path.Join(work, "tree")
-		return f.checkout(gctx, &repository{program: program, dir: tree, environment: f.gitSettings(gate.Addr())})
+		return f.checkout(gctx, &repository{program: program, dir: tree, environment: f.gitSettings(passage.Addr())})
 	})
 	if err := g.Wait(); err != nil {
 		return "", known(err)
@@ -75,8 +75,9 @@ func findGit() (string, error) {
 		"install git on the node; or name an archive of the revision")
 }
 
-// gate passes on what git asks to addresses that the guard lets be asked. Where the agent has proxies, git asks those.
-func (f *fetching) gate() http.Handler {
+// passage passes on what git asks to addresses that the guard lets be asked. Where there are proxies, git asks
+// those.
+func (f *fetching) passage() http.Handler {
 	dial := f.Guard.dialer()
 	forward := &httputil.ReverseProxy{
 		Rewrite:   func(*httputil.ProxyRequest) {}, // to where it says
@@ -123,7 +124,7 @@ func (f *fetching) tunnel(ctx context.Context, w http.ResponseWriter, out net.Co
 }
 
 // gitSettings are the environment of git: what it would read of files, it reads of that alone.
-func (f *fetching) gitSettings(gate net.Addr) []string {
+func (f *fetching) gitSettings(by net.Addr) []string {
 	settings := [][2]string{
 		{"core.hooksPath", "/dev/null"},
 		{"core.fsmonitor", "false"},
@@ -154,7 +155,7 @@ func (f *fetching) gitSettings(gate net.Addr) []string {
 		}
 	}
 	if !proxied {
-		settings = append(settings, [2]string{"http.proxy", "http://" + gate.String()})
+		settings = append(settings, [2]string{"http.proxy", "http://" + by.String()})
 	}
 	for i, s := range settings {
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))

@@ -3,7 +3,7 @@ package fetch
 import (
 	"cmp"
 	"context"
-	"crypto/md5"  //nolint:gosec // the author's choice; it keeps out accidents, as he was told
+	"crypto/md5"  //nolint:gosec // the author's choice; it keeps out accidents, as he knows
 	"crypto/sha1" //nolint:gosec // the same
 	"crypto/sha256"
 	"crypto/sha512"
