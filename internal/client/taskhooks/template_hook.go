@@ -57,7 +57,7 @@ func (*Templates) Name() string { return "template" }
 // is not there waits for it.
 func (h *Templates) Prestart(ctx context.Context, t *hook.Task) error {
 	for i, tmpl := range t.Task.Templates {
-		if t.Restored {
+		if t.Restored || !again(t, tmpl) {
 			if err := h.restored(ctx, t, i, tmpl); err != nil {
 				return err
 			}
@@ -95,6 +95,7 @@ func (h *Templates) restored(ctx context.Context, t *hook.Task, i int, tmpl *job
 func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 	restart := false
 	var signals []string
+	var scripts []int
 	for i, tmpl := range t.Task.Templates {
 		if tmpl.Once {
 			continue
@@ -113,6 +114,8 @@ func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 		case changeNoop:
 		case changeSignal:
 			signals = append(signals, strings.ToUpper(tmpl.ChangeSignal))
+		case job.ChangeModeScript:
+			scripts = append(scripts, i)
 		case changeRestart, "":
 			restart = true
 		default:
@@ -125,6 +128,11 @@ func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 	}
 	for _, s := range signals {
 		if err := t.Control.Signal(ctx, s, "Template re-rendered"); err != nil {
+			return err
+		}
+	}
+	for _, i := range scripts {
+		if err := script(ctx, t, i, t.Task.Templates[i]); err != nil {
 			return err
 		}
 	}
