@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -129,22 +128,13 @@ func (b *Block) Settings(ports ...int) (artifacts.Settings, error) {
 			out.Ports = append(out.Ports, uint16(port))
 		}
 	}
-	out.Environment = environment(b.Environment)
-	return out, errors.Join(errs...)
-}
-
-// environment is what those variables are in the agent's environment.
-func environment(named string) (out []string) {
-	names := slices.Clone(proxies)
-	for name := range strings.SplitSeq(named, ",") {
-		names = append(names, strings.TrimSpace(name))
-	}
-	for _, name := range names {
-		if v, set := os.LookupEnv(name); set && name != "" {
-			out = append(out, name+"="+v)
+	out.Environment = slices.Clone(proxies)
+	for name := range strings.SplitSeq(b.Environment, ",") {
+		if name = strings.TrimSpace(name); name != "" {
+			out.Environment = append(out.Environment, name)
 		}
 	}
-	return out
+	return out, errors.Join(errs...)
 }
 
 // units are what sizes are written in: thousands as disks are sold, and as memory is.

@@ -42,7 +42,7 @@ type Settings struct {
 	Bounds  fetch.Bounds
 	Allowed []netip.Prefix // addresses that are asked although they would be refused
 	Ports   []uint16       // at which the agent answers
-	// Environment is what children have of the agent's.
+	// Environment names what children have of the agent's.
 	Environment []string
 	Unconfined  bool
 	Readable    []string
@@ -315,7 +315,7 @@ func (h *Hook) fetch(ctx context.Context, t *hook.Task, w *wanted) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	child := &fetch.Child{Environment: h.Environment, Unconfined: h.Unconfined, Readable: h.Readable}
+	child := &fetch.Child{Environment: given(h.Environment), Unconfined: h.Unconfined, Readable: h.Readable}
 	if t.User != "" && os.Geteuid() == 0 {
 		u, err := users.Resolve(t.User)
 		if err != nil {
@@ -348,6 +348,16 @@ func (h *Hook) fetch(ctx context.Context, t *hook.Task, w *wanted) error {
 		return ctx.Err()
 	}
 	return fault.Note(err, "fetch", w.name)
+}
+
+// given are the variables of those names that the agent has.
+func given(names []string) (out []string) {
+	for _, name := range names {
+		if v, set := os.LookupEnv(name); set {
+			out = append(out, name+"="+v)
+		}
+	}
+	return out
 }
 
 // clear removes the directories of fetches.
