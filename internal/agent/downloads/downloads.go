@@ -107,13 +107,9 @@ func (b *Block) Settings(ports ...int) (artifacts.Settings, error) {
 		errs = append(errs, bad("decompression_file_count_limit",
 			fmt.Sprintf("%d files are no bound", out.Bounds.Files), "write 0 for none"))
 	}
-	for _, text := range b.AllowAddresses {
-		p, err := subnet(text)
-		if err != nil {
-			errs = append(errs, bad("allow_addresses", fmt.Sprintf("%q is no address and no subnet", text),
-				"write it as in \"127.0.0.1\" or \"169.254.0.0/16\""))
-		}
-		out.Allowed = append(out.Allowed, p)
+	var err error
+	if out.Allowed, err = b.allowed(); err != nil {
+		errs = append(errs, err)
 	}
 	for _, at := range b.Readable {
 		if !filepath.IsAbs(at) {
@@ -135,6 +131,19 @@ func (b *Block) Settings(ports ...int) (artifacts.Settings, error) {
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// allowed are the addresses that are asked in addition.
+func (b *Block) allowed() (out []netip.Prefix, err error) {
+	for _, text := range b.AllowAddresses {
+		p, perr := subnet(text)
+		if perr != nil {
+			err = errors.Join(err, bad("allow_addresses", fmt.Sprintf("%q is no address and no subnet", text),
+				"write it as in \"127.0.0.1\" or \"169.254.0.0/16\""))
+		}
+		out = append(out, p)
+	}
+	return out, err
 }
 
 // units are what sizes are written in: thousands as disks are sold, and as memory is.

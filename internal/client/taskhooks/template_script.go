@@ -31,13 +31,13 @@ func read(t *hook.Task, i int, tmpl *job.Template) (string, error) {
 	data, err := readBeneath(root, rel)
 	if err != nil {
 		return "", fault.WithHint(
-			fault.Wrap(err, fault.Invalid, "render", subject(t, i, tmpl)+", source "+fmt.Sprintf("%q", tmpl.SourcePath)),
+			fault.Wrap(err, fault.Invalid, "render", fmt.Sprintf("%s, source %q", subject(t, i, tmpl), tmpl.SourcePath)),
 			"have an artifact bring it there")
 	}
 	return string(data), nil
 }
 
-// script runs the program of a template that has changed. One that fails is told of, and ends the task where the job
+// script runs the program of a template that has changed. An event says how it ended; a failure ends the task where the job
 // says so.
 func script(ctx context.Context, t *hook.Task, i int, tmpl *job.Template) error {
 	s := tmpl.ChangeScript
