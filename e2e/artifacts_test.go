@@ -37,7 +37,8 @@ job "fetcher" {
 `
 
 // Given a download that is under way, when its agent is killed, then what downloads ends with it; the next agent begins
-// anew, and the task finds the file, whole, and nothing else. When a job is stopped that still downloads, that ends too.
+// anew, and the task finds the file, whole, and nothing else. When a job is stopped that still downloads, that ends
+// too.
 func TestADownloadEndsWithItsAgentAndIsBegunAnew(t *testing.T) {
 	m := prepare(t, false)
 	at := filepath.Join(m.root, "agent.hcl")

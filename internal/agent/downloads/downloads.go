@@ -108,9 +108,8 @@ func (b *Block) Settings(ports ...int) (artifacts.Settings, error) {
 			fmt.Sprintf("%d files are no bound", out.Bounds.Files), "write 0 for none"))
 	}
 	var err error
-	if out.Allowed, err = b.allowed(); err != nil {
-		errs = append(errs, err)
-	}
+	out.Allowed, err = b.allowed()
+	errs = append(errs, err)
 	for _, at := range b.Readable {
 		if !filepath.IsAbs(at) {
 			errs = append(errs, bad("filesystem_isolation_extra_paths", fmt.Sprintf("%q is not absolute", at),

@@ -31,14 +31,15 @@ func read(t *hook.Task, i int, tmpl *job.Template) (string, error) {
 	data, err := readBeneath(root, rel)
 	if err != nil {
 		return "", fault.WithHint(
-			fault.Wrap(err, fault.Invalid, "render", fmt.Sprintf("%s, source %q", subject(t, i, tmpl), tmpl.SourcePath)),
+			fault.Wrap(err, fault.Invalid, "render",
+				fmt.Sprintf("%s, source %q", subject(t, i, tmpl), tmpl.SourcePath)),
 			"have an artifact bring it there")
 	}
 	return string(data), nil
 }
 
-// script runs the program of a template that has changed. An event says how it ended; a failure ends the task where the job
-// says so.
+// script runs the program of a template that has changed. An event says how it ended; a failure ends the task where
+// the job says so.
 func script(ctx context.Context, t *hook.Task, i int, tmpl *job.Template) error {
 	s := tmpl.ChangeScript
 	if s == nil { // no server takes such a job
