@@ -164,8 +164,8 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 	refused := []wrong{
 		{"service", inGroup("  service {\n    provider = \"consul\"\n  }"),
 			`f.hcl:4:5: group "g": service "": provider is not built yet: `},
-		{"artifact", inTask("    artifact {\n      source = \"x\"\n    }"),
-			`f.hcl:4:5: group "g": task "t": artifact is not built yet: `},
+		{"vault", inTask("    vault {\n      role = \"x\"\n    }"),
+			`f.hcl:4:5: group "g": task "t": vault is not built yet: `},
 		{"periodic", "job \"j\" {\n  type = \"batch\"\n  periodic {\n    crons = [\"@daily\"]\n  }\n}",
 			`f.hcl:3:3: periodic is not built yet: `},
 		{"stagger", inGroup("  update {\n    stagger = \"1m\"\n  }"),
@@ -187,8 +187,9 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 			`f.hcl:2:3: group "t": task "t": vault is not built yet: `},
 		{"consul pushed down", "job \"j\" {\n  consul {\n    namespace = \"x\"\n  }\n}",
 			`f.hcl:2:3: consul is not built yet: `},
-		{"template source", inTask("    template {\n      source = \"a\"\n      destination = \"b\"\n    }"),
-			`f.hcl:5:7: group "g": task "t": template source is not built yet: write the text as data`},
+		{"first rendering",
+			inTask("    template {\n      change_script {\n        run_on_first_render = true\n      }\n    }"),
+			`f.hcl:6:9: group "g": task "t": template change_script run_on_first_render is not built yet: `},
 		{"identity of a service", inTask("    identity {\n      service_name = \"x\"\n    }"),
 			`f.hcl:5:7: group "g": task "t": identity service_name is not built yet: `},
 		{"claims of one's own", inTask("    identity {\n      name = \"x\"\n      extra_claims = { a = \"b\" }\n    }"),
@@ -337,11 +338,11 @@ func TestAFileWithFindingsIsJudgedWhole(t *testing.T) {
     }
     task "t" {
       driver = "exec"
-      artifact { source = "https://example.com/x" }
+      vault { role = "x" }
     }
   }
 }`)})
-	for _, want := range []string{"j.hcl:3", `two ports with the label "a"`, "artifact is not built yet"} {
+	for _, want := range []string{"j.hcl:3", `two ports with the label "a"`, "vault is not built yet"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %q", err, want)
 		}

@@ -27,6 +27,7 @@ import (
 	"berth/internal/localcsi"
 	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/watchdog"
+	"berth/internal/port/fetch"
 	"berth/internal/port/kv"
 )
 
@@ -45,6 +46,8 @@ func run() int {
 		return sandbox.Main(os.Stdin, os.Stdout)
 	case render.Work.Role:
 		return render.Main(os.Stdin, os.Stdout)
+	case fetch.Role:
+		return fetch.Main(context.Background(), os.Args, os.Stdin, os.Stdout)
 	case watchdog.Role:
 		return watchdog.Main()
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"berth/internal/agent/downloads"
 	"berth/internal/agent/nodenetwork"
 )
 
@@ -81,6 +82,8 @@ type ClientBlock struct {
 	LocalCSI *bool `hcl:"local_csi"`
 	// EphemeralDisk says how tasks are held to the disk that their groups ask for; not set: by measuring.
 	EphemeralDisk *EphemeralDisk `hcl:"ephemeral_disk,block"`
+	// Artifact says how the artifacts of tasks are fetched.
+	Artifact *downloads.Block `hcl:"artifact,block"`
 	// VolumeStatsInterval is how often the volumes in use on the node are measured; not set: a minute.
 	VolumeStatsInterval *time.Duration `hcl:"volume_stats_interval"`
 	// MaxKillTimeout caps kill_timeout of the tasks; not set: it is the jobs' to say.

@@ -191,6 +191,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 	ids, idsErr := c.plugin(exec.Name).IDs()
 	addresses, addressErr := c.Client.networks().Addresses(reservedPorts)
 	bridge, bridgeErr := c.Client.networks().Of()
+	fetched, fetchErr := c.Client.Artifact.Settings(c.Ports.HTTP, c.Ports.RPC)
 	return client.Config{
 		DataDir:     c.DataDir,
 		Name:        c.Name,
@@ -234,13 +235,14 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			MemoryMaxMB: orNone(c.Client.MaxMemoryMax),
 			PIDs:        orNone(c.Client.MaxPIDs),
 		},
+		Artifacts:   fetched,
 		TaskAPI:     a.serveTask,
 		CrashWindow: c.crashWindow(),
 		Runs:        a.runs,
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
-	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr)
+	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr, fetchErr)
 }
 
 // held are the ways to hold disks that do more than measure.

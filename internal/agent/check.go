@@ -140,7 +140,7 @@ func (c *Config) check() error {
 		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
 	}
 	errs = append(errs, c.Client.check(), c.checkNetwork(), c.checkIntervals(), c.checkDisks(), c.checkLimits(),
-		c.checkAPI(), c.checkKeyring(), c.checkTLS(), c.ACL.Check(), c.Audit.Check())
+		c.checkDownloads(), c.checkAPI(), c.checkKeyring(), c.checkTLS(), c.ACL.Check(), c.Audit.Check())
 	for _, p := range c.Plugins {
 		errs = append(errs, p.Check())
 	}

@@ -38,6 +38,12 @@ func (c *Config) checkLimits() error {
 	return errors.Join(errs...)
 }
 
+// checkDownloads refuses what artifacts cannot be fetched by.
+func (c *Config) checkDownloads() error {
+	_, err := c.Client.Artifact.Settings()
+	return err
+}
+
 // bounds are those of connections to the HTTP API.
 func (c *Config) bounds() (conns.Bounds, error) {
 	var descriptors syscall.Rlimit

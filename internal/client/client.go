@@ -21,6 +21,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allochooks"
 	"berth/internal/client/allocs"
+	"berth/internal/client/artifacts"
 	"berth/internal/client/checks"
 	"berth/internal/client/disks"
 	"berth/internal/client/drivermanager"
@@ -111,6 +112,8 @@ type Config struct {
 	CrashWindow time.Duration
 	// TaskAPI answers what a task asks by the socket in its directory; nil: tasks have none.
 	TaskAPI taskapi.Serve
+	// Artifacts says how what tasks want fetched is fetched.
+	Artifacts artifacts.Settings
 	// Runs are those of the agent: this one, and how the one before ended.
 	Runs suspects.Runs
 	// Disks is how new allocs are held to the disk that their groups ask for.
@@ -236,7 +239,7 @@ func (c *Client) build(ctx context.Context) error {
 		Region:          c.cfg.Region,
 		Drivers:         c.drivers,
 		AllocHooks:      append([]hook.Hook{&allochooks.Network{Networks: c.networks}}, c.storage.allocHooks()...),
-		TaskHooks:       append(c.ownHooks(), c.storage.taskHooks(c.host)...),
+		TaskHooks:       append(c.ownHooks(), append(c.storage.taskHooks(c.host), c.artifacts())...),
 		Inventory:       c.storage.reporter,
 		ReportDelay:     c.cfg.ReportDelay,
 		ReportPatience:  c.cfg.ReportPatience,

@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/client/artifacts"
 	"berth/internal/client/hook"
 	"berth/internal/client/identities"
 	"berth/internal/client/servers"
@@ -18,6 +19,13 @@ func (c *Client) ownHooks() []hook.Hook {
 		&taskhooks.Identity{Keeper: c.beside.identities},
 		&taskhooks.TaskAPI{Sockets: c.beside.sockets},
 	}
+}
+
+// artifacts fetches what tasks want fetched, within the disk that their groups ask for.
+func (c *Client) artifacts() hook.Hook {
+	s := c.cfg.Artifacts
+	s.UnlimitedDisks = c.cfg.UnlimitedDisks
+	return artifacts.New(s)
 }
 
 // signer asks the servers for identities.

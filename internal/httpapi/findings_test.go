@@ -21,12 +21,12 @@ func TestOneAnswerHasWhatTheRulesAndWhatTheServersFind(t *testing.T) {
 	}
 	task(j)["Templates"] = []any{map[string]any{"DestPath": "local/x", "EmbeddedTmpl": "{{ nosuch }}"}}
 	task(j)["Resources"] = map[string]any{"CPU": 0, "MemoryMB": 5}
-	task(j)["Artifacts"] = []any{map[string]any{"GetterSource": "https://example.com/x"}}
+	task(j)["Vault"] = map[string]any{"Role": "x"}
 	helper := map[string]any{"Name": "helper", "Driver": "docker"}
 	group(j)["Tasks"] = append(group(j)["Tasks"].([]any), helper, map[string]any{"Name": "bare"})
 	wants := []string{
 		"job priority must be between 1 and 100", "minimum CPU value is 1", "minimum MemoryMB value is 10",
-		"artifact is not built yet", "CSI volumes must have an access mode",
+		"vault is not built yet", "CSI volumes must have an access mode",
 		`volume "odd": source "a/b"`, `task "bare": missing task driver`,
 		"log storage (300 MB) must be less",                       // the rules
 		`node pool "gpu" does not exist`, `"nobody" is not known`, // the servers

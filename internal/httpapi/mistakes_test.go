@@ -450,7 +450,7 @@ var ofItsFiles = []*mistake{
 	{"groups/tasks/template/perms", "perms must be octal", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.Templates[0].Perms = new("rwx")
 	}},
-	{"groups/tasks/template/source", "template source", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+	{"groups/tasks/template/data", "it has both source and data", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.Templates[0].SourcePath = new("local/z")
 	}},
 	{"groups/tasks/templates", `destination "local/y" is used twice`, func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {

@@ -270,12 +270,12 @@ func TestMembersOfAJobAreRefusedByName(t *testing.T) {
 	task(deep)["Config"] = nest
 	unbuilt := webJob("unbuilt")
 	unbuilt["Periodic"] = map[string]any{"Spec": "* * * * *"}
-	task(unbuilt)["Artifacts"] = []any{map[string]any{"GetterSource": "http://x"}}
+	task(unbuilt)["Vault"] = map[string]any{"Role": "x"}
 	for _, c := range []struct {
 		job   map[string]any
 		texts []string
 	}{{deep, []string{"nested more than 100 levels"}},
-		{unbuilt, []string{"periodic", `group "g": task "t": artifact`}}} {
+		{unbuilt, []string{"periodic", `group "g": task "t": vault`}}} {
 		for _, path := range []string{"/v1/jobs", "/v1/job/" + c.job["ID"].(string) + "/plan"} {
 			a := r.try("PUT", path, map[string]any{"Job": c.job})
 			for _, text := range c.texts {

@@ -98,11 +98,6 @@ var unsupportedRules = slices.Concat([]rule{
 	{path: "TaskGroups[].EphemeralDisk.Migrate", name: "ephemeral_disk migrate", why: "keep data on a volume"},
 	{path: "TaskGroups[].Volumes[].Sticky", name: "sticky", why: "name a volume of one node as source"},
 
-	{
-		path: "TaskGroups[].Tasks[].Artifacts",
-		name: "artifact",
-		why:  "fetch files in a prestart task, or put them on a volume",
-	},
 	{path: "TaskGroups[].Tasks[].Vault", name: "vault", why: whyVault},
 	{path: "TaskGroups[].Tasks[].Consul", name: "consul", why: whyConsul},
 	{path: "TaskGroups[].Tasks[].DispatchPayload", name: "dispatch_payload", why: "jobs cannot be dispatched"},
@@ -143,22 +138,12 @@ var unsupportedRules = slices.Concat([]rule{
 		why:    "write disabled = true",
 		refuse: []any{false},
 	},
-	{path: "TaskGroups[].Tasks[].Templates[].SourcePath", name: "template source", why: "write the text as data"},
 	{
-		path:   "TaskGroups[].Tasks[].Templates[].ChangeMode",
-		name:   "template change_mode = \"script\"",
-		why:    "use restart, signal or noop",
-		refuse: []any{"script"},
+		path: "TaskGroups[].Tasks[].Templates[].ChangeScript.RunOnFirstRender",
+		name: "template change_script run_on_first_render",
+		why:  "have a poststart task do it",
 	},
-	{
-		path: "TaskGroups[].Tasks[].Templates[].ChangeScript",
-		name: "template change_script",
-		why:  "use change_mode restart, signal or noop",
-	},
-	{path: "TaskGroups[].Tasks[].Templates[].Wait", name: "template wait", why: whyLeaveOut},
-	{path: "TaskGroups[].Tasks[].RestartPolicy.RenderTemplates", name: "restart render_templates", why: whyLeaveOut},
 	{path: "TaskGroups[].Tasks[].VolumeMounts[].SELinuxLabel", name: "volume_mount selinux_label", why: whyLeaveOut},
-	{path: "TaskGroups[].RestartPolicy.RenderTemplates", name: "restart render_templates", why: whyLeaveOut},
 }, networkRules("TaskGroups[].Networks[]"), updateRules(""), updateRules("TaskGroups[]."),
 	serviceRules("TaskGroups[].Services[]"), serviceRules("TaskGroups[].Tasks[].Services[]"))
 

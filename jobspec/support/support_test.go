@@ -130,13 +130,13 @@ func TestIgnoredMembersAreNamed(t *testing.T) {
 func TestRefusalsNameGroupAndTask(t *testing.T) {
 	job := &api.Job{
 		TaskGroups: []*api.TaskGroup{nil, {Name: "a"},
-			{Name: "b", Tasks: []*api.Task{{Name: "x"}, nil, {Name: "y", Artifacts: []*api.TaskArtifact{{}}}},
+			{Name: "b", Tasks: []*api.Task{{Name: "x"}, nil, {Name: "y", Vault: &api.Vault{}}},
 				Volumes: map[string]*api.VolumeRequest{"data": {Name: "data", Sticky: true}, "none": nil}}},
 	}
 	got := Unsupported(job)
 	want := []string{
 		`TaskGroups[2].Volumes["data"].Sticky|group "b": volume "data": sticky`,
-		`TaskGroups[2].Tasks[2].Artifacts|group "b": task "y": artifact`,
+		`TaskGroups[2].Tasks[2].Vault|group "b": task "y": vault`,
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %v", got)

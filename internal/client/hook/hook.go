@@ -127,6 +127,8 @@ type Control interface {
 	Signal(ctx context.Context, signal, reason string) error
 	Restart(ctx context.Context, reason string) error
 	Kill(ctx context.Context, reason string) error
+	// Run runs a program beside the task's process, as a command of alloc exec is, and returns its exit code.
+	Run(ctx context.Context, command []string) (code int, err error)
 }
 
 // Output is what Prestart hooks contribute to the start.

@@ -5,18 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/render"
-	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
-	"berth/internal/port/driver"
 	"berth/internal/port/users"
 )
 
@@ -61,7 +57,7 @@ func (*Templates) Name() string { return "template" }
 // is not there waits for it.
 func (h *Templates) Prestart(ctx context.Context, t *hook.Task) error {
 	for i, tmpl := range t.Task.Templates {
-		if t.Restored {
+		if t.Restored || !again(t, tmpl) {
 			if err := h.restored(ctx, t, i, tmpl); err != nil {
 				return err
 			}
@@ -84,7 +80,7 @@ func (h *Templates) restored(ctx context.Context, t *hook.Task, i int, tmpl *job
 		_, err := h.render(ctx, t, i, tmpl, true)
 		return err
 	}
-	root, rel, err := destination(t, tmpl.DestPath)
+	root, rel, err := hook.Place(t, tmpl.DestPath)
 	if err != nil {
 		return fault.Note(err, "read", subject(t, i, tmpl))
 	}
@@ -99,6 +95,7 @@ func (h *Templates) restored(ctx context.Context, t *hook.Task, i int, tmpl *job
 func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 	restart := false
 	var signals []string
+	var scripts []int
 	for i, tmpl := range t.Task.Templates {
 		if tmpl.Once {
 			continue
@@ -117,6 +114,8 @@ func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 		case changeNoop:
 		case changeSignal:
 			signals = append(signals, strings.ToUpper(tmpl.ChangeSignal))
+		case job.ChangeModeScript:
+			scripts = append(scripts, i)
 		case changeRestart, "":
 			restart = true
 		default:
@@ -129,6 +128,11 @@ func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 	}
 	for _, s := range signals {
 		if err := t.Control.Signal(ctx, s, "Template re-rendered"); err != nil {
+			return err
+		}
+	}
+	for _, i := range scripts {
+		if err := script(ctx, t, i, t.Task.Templates[i]); err != nil {
 			return err
 		}
 	}
@@ -149,7 +153,7 @@ func (h *Templates) render(
 	if err != nil {
 		return false, err
 	}
-	root, rel, err := destination(t, tmpl.DestPath)
+	root, rel, err := hook.Place(t, tmpl.DestPath)
 	if err != nil {
 		return false, fault.Note(err, "render", name)
 	}
@@ -198,41 +202,6 @@ func perms(text string) (os.FileMode, error) {
 		return 0, fault.New(fault.Invalid, "", "", fmt.Sprintf("perms %q are not an octal mode up to 777", text))
 	}
 	return os.FileMode(v), nil
-}
-
-// destination maps where a template is to lie, as the task sees it, to a directory of the node and a path beneath it.
-func destination(t *hook.Task, dest string) (root, rel string, err error) {
-	if dest, err = t.Interpolate(dest); err != nil {
-		return "", "", err
-	}
-	dest = path.Clean(dest)
-	if r, err := filepath.Rel(t.TaskDir, dest); err == nil && !outside(r) {
-		return t.TaskDir, r, nil
-	}
-	if r, err := filepath.Rel(t.AllocDir, dest); err == nil && !outside(r) {
-		return t.AllocDir, r, nil
-	}
-	inner := strings.TrimPrefix(dest, "/")
-	first, rest, _ := strings.Cut(inner, "/")
-	own := first == allocdir.Local || first == allocdir.Secrets || first == allocdir.Tmp
-	isolated := t.DriverInfo.Capabilities.FSIsolation != driver.IsolationNone
-	switch {
-	case first == allocdir.Shared && rest != "":
-		return t.AllocDir, rest, nil
-	case own && rest != "" && (isolated || !path.IsAbs(dest)):
-		return t.TaskDir, inner, nil
-	case path.IsAbs(dest) || outside(dest):
-		return "", "",
-			fault.WithHint(
-				fault.New(fault.Invalid, "", "",
-					fmt.Sprintf("destination %q lies outside the task's directories", dest)),
-				"begin it with local/, secrets/ or alloc/")
-	}
-	return t.TaskDir, inner, nil
-}
-
-func outside(rel string) bool {
-	return rel == "." || rel == ".." || strings.HasPrefix(rel, "../") || path.IsAbs(rel)
 }
 
 // owner is whom a rendering belongs to: the task's user, who could not read what perms keep from others, unless the

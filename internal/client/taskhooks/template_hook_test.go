@@ -19,7 +19,10 @@ import (
 )
 
 // rememberingControl remembers what a hook did to its task.
-type rememberingControl struct{ did []string }
+type rememberingControl struct {
+	did  []string
+	code int // of what is run
+}
 
 func (c *rememberingControl) Signal(_ context.Context, s, _ string) error {
 	c.did = append(c.did, "signal "+s)
@@ -29,6 +32,11 @@ func (c *rememberingControl) Signal(_ context.Context, s, _ string) error {
 func (c *rememberingControl) Restart(context.Context, string) error {
 	c.did = append(c.did, "restart")
 	return nil
+}
+
+func (c *rememberingControl) Run(_ context.Context, command []string) (int, error) {
+	c.did = append(c.did, "run "+strings.Join(command, " "))
+	return c.code, nil
 }
 
 func (c *rememberingControl) Kill(context.Context, string) error {

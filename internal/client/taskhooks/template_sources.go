@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/base/fault"
 	"berth/internal/base/render"
 	"berth/internal/base/retry"
@@ -39,14 +41,20 @@ func keyOf(t *hook.Task) sources.Task { return sources.Task{Alloc: t.Alloc.ID, N
 
 // template is what a renderer is given.
 func template(t *hook.Task, i int, tmpl *job.Template) (render.Template, error) {
-	text, err := t.Interpolate(tmpl.EmbeddedTmpl)
+	text, err := "", error(nil)
+	if tmpl.SourcePath != "" {
+		text, err = read(t, i, tmpl) // what ${…} stands for in it is its own
+	} else {
+		text, err = t.Interpolate(tmpl.EmbeddedTmpl)
+		err = fault.Note(err, "render", subject(t, i, tmpl))
+	}
 	return render.Template{
 		Name:           subject(t, i, tmpl),
 		Text:           text,
 		Left:           tmpl.LeftDelim,
 		Right:          tmpl.RightDelim,
 		MissingIsError: tmpl.ErrMissingKey,
-	}, fault.Note(err, "render", subject(t, i, tmpl))
+	}, err
 }
 
 // reads tells whether a template reads anything of the servers.
@@ -175,6 +183,9 @@ func (h *Templates) Stop(_ context.Context, t *hook.Task) error {
 func (h *Templates) refresh(ctx context.Context, of *hook.Task) error {
 	t := *of // what a rendering contributes is for the next start, which renders by itself
 	t.Out = hook.Output{}
+	if err := h.settle(ctx, &t); err != nil {
+		return err
+	}
 	differs, splay := false, time.Duration(0)
 	for i, tmpl := range t.Task.Templates {
 		if tmpl.Once || !reads(&t, i, tmpl) {
@@ -188,7 +199,7 @@ func (h *Templates) refresh(ctx context.Context, of *hook.Task) error {
 		if err != nil {
 			return err
 		}
-		root, rel, err := destination(&t, tmpl.DestPath)
+		root, rel, err := hook.Place(&t, tmpl.DestPath)
 		if err != nil {
 			return fault.Note(err, "render", subject(&t, i, tmpl))
 		}
@@ -221,10 +232,13 @@ func readBeneath(dir, rel string) ([]byte, error) {
 	if st, err := root.Lstat(rel); err != nil || !st.Mode().IsRegular() {
 		return nil, fault.New(fault.NotFound, "read", rel, "it is no plain file")
 	}
-	f, err := root.Open(rel)
+	f, err := root.OpenFile(rel, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0) // another may lie there by now
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // opened for reading
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil, fault.New(fault.NotFound, "read", rel, "it is no plain file")
+	}
 	return io.ReadAll(io.LimitReader(f, render.MaxOutput+1))
 }

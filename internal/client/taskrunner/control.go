@@ -3,6 +3,7 @@ package taskrunner
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"berth/internal/base/fault"
@@ -211,4 +212,16 @@ func (c control) Restart(_ context.Context, reason string) error { return c.r.Re
 func (c control) Kill(_ context.Context, reason string) error {
 	c.r.Kill(KillOrder{Why: alloc.EventKilling, Message: reason, Fail: true})
 	return nil
+}
+
+func (c control) Run(ctx context.Context, command []string) (int, error) {
+	live, err := c.r.Live()
+	if err != nil {
+		return 0, err
+	}
+	res, err := live.Exec(ctx, driver.ExecRequest{Command: command, Stdout: io.Discard, Stderr: io.Discard})
+	if res.Signal != 0 && err == nil {
+		return int(res.Signal) + 128, nil
+	}
+	return res.ExitCode, err
 }

@@ -37,7 +37,11 @@ func (r *Runner) prepare(ctx context.Context) {
 			r.sayReady()
 			return
 		case !fault.Has(err, fault.NotReady):
-			r.refuse(alloc.EventHookFailed, err)
+			event := alloc.EventHookFailed
+			if own := (*hook.Failure)(nil); errors.As(err, &own) {
+				event = own.Event
+			}
+			r.refuse(event, err)
 			return
 		}
 		r.say(alloc.EventStorageWaiting, err)

@@ -134,19 +134,10 @@ func fillGroup(g *api.TaskGroup) {
 	for name, v := range g.Volumes {
 		v.Name = name
 	}
-	once(g.RestartPolicy)
 	for _, t := range g.Tasks {
-		once(t.RestartPolicy)
 		if t.Resources != nil {
 			noNulls(t.Resources)
 		}
-	}
-}
-
-// once says that templates are rendered once and not at every restart.
-func once(p *api.RestartPolicy) {
-	if p != nil {
-		p.RenderTemplates = new(false)
 	}
 }
 

@@ -58,6 +58,7 @@ const plannedChange = `Edited job
    None Delay: "15000000000" => "15000000000"
    None Interval: "1800000000000" => "1800000000000"
    None Mode: "fail" => "fail"
+   None RenderTemplates: "false" => "false"
   Edited task t [forces create/destroy update]
    Edited Config
     None args[0]: "-a" => "-a"
@@ -68,6 +69,7 @@ const plannedChange = `Edited job
     None Delay: "15000000000" => "15000000000"
     None Interval: "1800000000000" => "1800000000000"
     None Mode: "fail" => "fail"
+    None RenderTemplates: "false" => "false"
 `
 
 // Given two versions of a job, when they are compared, then exactly what differs is shown, down to the value.

@@ -114,6 +114,11 @@ func canonicalTask(j *api.Job, g *api.TaskGroup, t *api.Task) {
 			canonicalTemplate(tmpl)
 		}
 	}
+	for _, a := range t.Artifacts {
+		if a != nil {
+			canonicalArtifact(a)
+		}
+	}
 	for _, vm := range t.VolumeMounts {
 		if vm != nil {
 			set(&vm.ReadOnly, false)
@@ -157,6 +162,7 @@ func canonicalTemplate(t *api.Template) {
 	set(&t.ErrMissingKey, false)
 	set(&t.Once, false)
 	set(&t.Splay, 5*time.Second)
+	canonicalFiles(t)
 }
 
 // restart fills a policy from what it inherits, then from the defaults of the job type.
@@ -170,6 +176,7 @@ func restart(jobType string, own, inherited *api.RestartPolicy) *api.RestartPoli
 		inherit(&out.Interval, inherited.Interval)
 		inherit(&out.Delay, inherited.Delay)
 		inherit(&out.Mode, inherited.Mode)
+		inherit(&out.RenderTemplates, inherited.RenderTemplates)
 	}
 	attempts, interval := 2, 30*time.Minute
 	if job.RunsToEnd(jobType) {

@@ -198,6 +198,7 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 	c.restart(at, t.RestartPolicy)
 	c.mounts(at, g, t)
 	c.templates(at, t)
+	c.artifacts(at, t)
 	c.identities(at, t)
 	c.texts(at, t)
 	c.plugin(at, j, t.CSIPluginConfig)
@@ -261,9 +262,7 @@ func (c *checker) templates(at string, t *api.Task) {
 			continue
 		}
 		here := fmt.Sprintf("%s: template %d", at, i+1)
-		if *tm.EmbeddedTmpl == "" {
-			c.addf("%s: write the text as data", here)
-		}
+		c.templateFiles(here, tm)
 		if dest := *tm.DestPath; dest == "" {
 			c.addf("%s: missing destination", here)
 		} else {
@@ -273,8 +272,8 @@ func (c *checker) templates(at string, t *api.Task) {
 			dests[dest] = true
 			c.destination(here, dest)
 		}
-		if !slices.Contains([]string{"restart", "signal", "noop"}, *tm.ChangeMode) {
-			c.addf("%s: change_mode must be restart, signal or noop, is %q", here, *tm.ChangeMode)
+		if !slices.Contains([]string{"restart", "signal", "script", "noop"}, *tm.ChangeMode) {
+			c.addf("%s: change_mode must be restart, signal, script or noop, is %q", here, *tm.ChangeMode)
 		}
 		if *tm.ChangeMode == "signal" && *tm.Envvars {
 			c.addf("%s: environment templates can't be updated by a signal; use restart or noop", here)

@@ -266,6 +266,8 @@ const (
 	EventOOMKill         = "Process OOM Killed"
 	EventRecovered       = "Recovered"
 	EventNetwork         = "Network"
+	EventDownloading     = "Downloading Artifacts"
+	EventNotDownloaded   = "Failed Artifact Download"
 )
 
 // DetailUnfit is the detail, "true", of an event that tells of a start which this node refuses however often it is

@@ -150,7 +150,8 @@ type Task struct {
 	Leader          bool
 	ShutdownDelay   time.Duration
 	KillSignal      string
-	Services        []*Service `cbor:",omitempty"`
+	Services        []*Service  `cbor:",omitempty"`
+	Artifacts       []*Artifact `cbor:",omitempty"`
 	// Identity is the one named default, as far as the job says more of it than that there is one.
 	Identity   *WorkloadIdentity   `cbor:",omitempty"`
 	Identities []*WorkloadIdentity `cbor:",omitempty"`
@@ -240,6 +241,9 @@ type Template struct {
 	ErrMissingKey bool
 	Once          bool
 	Splay         time.Duration
+	SourcePath    string        `cbor:",omitempty"` // of the text, in the task's directories; empty: EmbeddedTmpl
+	ChangeScript  *ChangeScript `cbor:",omitempty"` // with ChangeMode script
+	Wait          *WaitConfig   `cbor:",omitempty"` // nil: what changes is rendered at once
 }
 
 // Types of volume requests.
@@ -341,6 +345,8 @@ type RestartPolicy struct {
 	Interval time.Duration
 	Delay    time.Duration
 	Mode     string
+	// RenderTemplates has templates with once rendered before restarts too.
+	RenderTemplates bool `cbor:",omitempty"`
 }
 
 // ReschedulePolicy bounds replacements of a failed alloc.

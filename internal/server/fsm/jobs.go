@@ -33,6 +33,9 @@ func (c *JobRegister) Needs() uint64 {
 	if c.Job.NeedsBatches() {
 		needs = max(needs, job.SchemaBatches)
 	}
+	if c.Job.BringsFiles() {
+		needs = max(needs, job.SchemaFiles)
+	}
 	if c.Job.HasServices() {
 		needs = max(needs, SchemaServices)
 	}
