@@ -26,15 +26,9 @@ func init() {
 
 // Needs is what the job's members need: a server of an older version would not know them.
 func (c *JobRegister) Needs() uint64 {
-	needs := workload.Needs(c.Job)
+	needs := max(workload.Needs(c.Job), c.Job.Schema())
 	if c.Job.TriesVersions() {
 		needs = max(needs, deployment.Schema)
-	}
-	if c.Job.NeedsBatches() {
-		needs = max(needs, job.SchemaBatches)
-	}
-	if c.Job.BringsFiles() {
-		needs = max(needs, job.SchemaFiles)
 	}
 	if c.Job.HasServices() {
 		needs = max(needs, SchemaServices)
