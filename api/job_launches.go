@@ -20,7 +20,7 @@ type JobDispatchResponse struct {
 	EvalID          string // empty: a dispatch with the same token launched it before
 	EvalCreateIndex uint64
 	JobCreateIndex  uint64
-	QueryMeta
+	Index           uint64
 }
 
 // JobDispatchPayload is what a job was dispatched with.
@@ -33,13 +33,13 @@ type PeriodicForceResponse struct {
 	Index           uint64
 }
 
-// Dispatch launches a parameterized job. Of several dispatches with one token, unless it is empty, the first launches
-// one, and the others name that.
+// Dispatch launches a parameterized job. Of several dispatches with one idempotency token, unless it is empty, the first
+// launches one, and the others name that.
 func (j Jobs) Dispatch(
-	ctx context.Context, req *JobDispatchRequest, token string, o *WriteOptions,
+	ctx context.Context, req *JobDispatchRequest, o *WriteOptions,
 ) (*JobDispatchResponse, *QueryMeta, error) {
 	var out JobDispatchResponse
-	r := newCall(http.MethodPut, "job", req.JobID, "dispatch").write(o).set("idempotency_token", token).json(req)
+	r := newCall(http.MethodPut, "job", req.JobID, "dispatch").write(o).json(req)
 	meta, err := j.c.do(ctx, r, &out)
 	return &out, meta, err
 }

@@ -49,7 +49,7 @@ func Dispatched(out *wire.JobLaunchReply) (uint64, any) {
 		EvalID:          string(out.Eval),
 		EvalCreateIndex: out.EvalCreateIndex,
 		JobCreateIndex:  out.JobCreateIndex,
-		QueryMeta:       api.QueryMeta{LastIndex: out.Index},
+		Index:           out.Index,
 	}
 }
 
