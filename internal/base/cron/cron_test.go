@@ -31,7 +31,9 @@ func TestTimesAcrossChangesOfTheClock(t *testing.T) {
 		zone, cron, after string
 		want              []string
 	}{
-		{"UTC", "*/15 * * * *", "2026-01-01T00:00:00Z", []string{"2026-01-01T00:15:00Z", "2026-01-01T00:30:00Z"}},
+		{"UTC", "*/15 * * * *", "2026-01-01T00:00:00Z", []string{
+			"2026-01-01T00:15:00Z", "2026-01-01T00:30:00Z",
+		}},
 		{"Europe/Berlin", "30 2 * * *", "2026-03-27T12:00:00Z", []string{
 			"2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z",
 		}},

@@ -18,8 +18,8 @@ import (
 	"berth/internal/cli/kit"
 )
 
-// maxPayload is one byte more than servers take: what is larger is refused by them, not cut here.
-const maxPayload = 16<<10 + 1
+// maxPayload bounds what is read of the standard input. Servers take less, and say how much there was.
+const maxPayload = 1 << 20
 
 // dispatch is "job dispatch".
 type dispatch struct {
@@ -37,9 +37,9 @@ func Dispatch(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "dispatch [flags] <job> [file]",
 		Short: "Launch a parameterized job with a payload and meta",
-		Long: `Launches a job of its own, by what a parameterized job says, and follows it as "berth job run" does. Its tasks
-find the file (at most 16 KiB; - is the standard input) where their block dispatch_payload says, and meta in their
-environment: -meta key=value is NOMAD_META_key.
+		Long: `Launches a job of its own, by what a parameterized job says, and follows it as "berth job run" does. Its
+tasks find the file (at most 16 KiB; - is the standard input) where their block dispatch_payload says, and meta in
+their environment: -meta key=value is NOMAD_META_key.
 
 Of several dispatches with one -idempotency-token the first launches a job; the others name it, and launch none.`,
 		Example: `  berth job dispatch -meta file=a.mp4 encode
@@ -111,8 +111,8 @@ func newForce(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "force [flags] <job>",
 		Short: "Launch a periodic job now",
-		Long: `Launches a periodic job now, whatever of it runs already: prohibit_overlap holds for its times alone. When it is
-launched next does not change.`,
+		Long: `Launches a periodic job now, whatever of it runs already: prohibit_overlap holds for its times alone. When it
+is launched next does not change.`,
 		Example: "  berth job periodic force nightly",
 		IDs:     "jobs",
 		Run: func(ctx context.Context, args []string) error {
@@ -179,7 +179,8 @@ func Show(ctx context.Context, e *kit.Env, j *api.Job, sum *api.JobSummary) erro
 	}
 	if c := sum.Children; c != nil {
 		e.Out.Section("Children Job Summary")
-		e.Out.Table([]string{"Pending", "Running", "Dead"}, [][]string{{number(c.Pending), number(c.Running), number(c.Dead)}})
+		e.Out.Table([]string{"Pending", "Running", "Dead"},
+			[][]string{{number(c.Pending), number(c.Running), number(c.Dead)}})
 	}
 	all, _, err := e.Client().Jobs().List(ctx, &api.QueryOptions{Namespace: kit.Value(j.Namespace), Prefix: id + "/"})
 	if err != nil {

@@ -63,14 +63,14 @@ func (j *Job) Launches() bool {
 	return j != nil && (j.Periodic != nil || j.ParameterizedJob != nil && !j.Dispatched)
 }
 
-// NeedsLaunches reports whether a job has members that servers of earlier versions do not know.
-func (j *Job) NeedsLaunches() bool {
-	if j.Periodic != nil || j.ParameterizedJob != nil || j.ParentID != "" {
-		return true
+// NeedsOfLaunches is the schema that a job needs for what servers of earlier versions do not know of it; 0: any.
+func (j *Job) NeedsOfLaunches() uint64 {
+	takes := func(t *Task) bool { return t.DispatchPayload != nil }
+	if j.Periodic != nil || j.ParameterizedJob != nil || j.ParentID != "" ||
+		slices.ContainsFunc(j.TaskGroups, func(g *TaskGroup) bool { return slices.ContainsFunc(g.Tasks, takes) }) {
+		return SchemaLaunches
 	}
-	return slices.ContainsFunc(j.TaskGroups, func(g *TaskGroup) bool {
-		return slices.ContainsFunc(g.Tasks, func(t *Task) bool { return t.DispatchPayload != nil })
-	})
+	return 0
 }
 
 // Keeps gives a registration what servers wrote of the job, and refuses one that makes another kind of job of it: what
@@ -127,8 +127,8 @@ func (d Dispatch) Check(j *Job) error {
 	var bad []string
 	switch n := len(d.Payload); {
 	case n > MaxPayload:
-		bad = append(bad, fmt.Sprintf("the payload has %d bytes, and may have %d: keep it where the task can fetch it, "+
-			"and dispatch its name", n, MaxPayload))
+		bad = append(bad, fmt.Sprintf("the payload has %d bytes, and may have %d: keep it where the task can fetch "+
+			"it, and dispatch its name", n, MaxPayload))
 	case n > 0 && p.Payload == PayloadForbidden:
 		bad = append(bad, "it takes no payload (payload = \"forbidden\")")
 	case n == 0 && p.Payload == PayloadRequired:

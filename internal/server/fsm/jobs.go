@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 
@@ -16,7 +15,6 @@ import (
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
 	"berth/internal/server/versions"
-	"berth/internal/wire"
 )
 
 func init() {
@@ -26,15 +24,12 @@ func init() {
 
 // Needs is what the job's members need: a server of an older version would not know them.
 func (c *JobRegister) Needs() uint64 {
-	needs := workload.Needs(c.Job)
+	needs := max(workload.Needs(c.Job), c.Job.NeedsOfLaunches())
 	if c.Job.TriesVersions() {
 		needs = max(needs, deployment.Schema)
 	}
 	if c.Job.HasServices() {
 		needs = max(needs, SchemaServices)
-	}
-	if c.Job.NeedsLaunches() {
-		needs = max(needs, job.SchemaLaunches)
 	}
 	return needs
 }
@@ -61,7 +56,7 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	out := &JobRegistered{Outcome: Created}
 	present := old
-	same, err := SameSpec(old, c.Job)
+	same, err := versions.Same(old, c.Job)
 	switch {
 	case err != nil:
 		return nil, err
@@ -142,22 +137,6 @@ func (c *JobRegister) enforce(old *job.Job) error {
 		return nil
 	}
 	return fault.New(fault.Conflict, "", "", text)
-}
-
-// SameSpec reports whether two versions say the same, leaving out what the servers write.
-func SameSpec(a, b *job.Job) (bool, error) {
-	if a == nil || b == nil {
-		return a == b, nil
-	}
-	x, err := wire.Encode(a.AsWritten())
-	if err != nil {
-		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", a.ID))
-	}
-	y, err := wire.Encode(b.AsWritten())
-	if err != nil {
-		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", b.ID))
-	}
-	return bytes.Equal(x, y), nil
 }
 
 // JobDeregister asks a job to stop, and with Purge forgets it; its allocs go by the evaluation that this makes.

@@ -1,4 +1,4 @@
-// Package launches translates what is said of jobs that launch others. Only httpapi and convert import it.
+// Package launches owns the translation of what is said of jobs that launch others. Only httpapi and convert import it.
 package launches
 
 import (

@@ -60,9 +60,9 @@ func (c *Launch) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 			return nil, err
 		}
 	}
-	noted := *parent
-	noted.LastLaunch = c.Due
-	tx.PutJobVersion(&noted)
+	recorded := *parent
+	recorded.LastLaunch = c.Due
+	tx.PutJobVersion(&recorded)
 	return out, nil
 }
 
@@ -163,10 +163,11 @@ func (c *Dispatch) refuse(text string) error {
 func (c *Dispatch) check() error {
 	switch {
 	case len(c.IdempotencyToken) > MaxToken:
-		return c.refuse(fmt.Sprintf("its idempotency token has %d bytes, and may have %d", len(c.IdempotencyToken), MaxToken))
+		return c.refuse(fmt.Sprintf("its idempotency token has %d bytes, and may have %d", len(c.IdempotencyToken),
+			MaxToken))
 	case strings.ContainsRune(c.IDPrefix, '/'):
-		return c.refuse(fmt.Sprintf("the prefix of an id %q contains \"/\", which stands between the ids of parent and child",
-			c.IDPrefix))
+		return c.refuse(fmt.Sprintf("the prefix of an id %q contains \"/\", which stands between the ids of parent and "+
+			"child", c.IDPrefix))
 	case c.Priority < 0 || c.Priority > 100:
 		return c.refuse(fmt.Sprintf("its priority must be between 1 and 100, is %d; 0: that of the job", c.Priority))
 	}
