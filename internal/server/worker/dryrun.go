@@ -12,9 +12,9 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/scheduler"
 	"berth/internal/scheduler/filter"
-	"berth/internal/server/fsm"
 	"berth/internal/server/planner"
 	"berth/internal/server/provision"
+	"berth/internal/server/versions"
 	"berth/internal/wire"
 )
 
