@@ -24,12 +24,3 @@ func (j Jobs) PeriodicForce(
 	meta, err := j.c.do(ctx, newCall(http.MethodPut, "job", id, "periodic", "force").write(o), &out)
 	return &out, meta, err
 }
-
-// DispatchPayload returns what a job was dispatched with.
-func (j Jobs) DispatchPayload(
-	ctx context.Context, id string, o *QueryOptions,
-) (*JobDispatchPayload, *QueryMeta, error) {
-	var out JobDispatchPayload
-	meta, err := j.c.do(ctx, newCall(http.MethodGet, "job", id, "dispatch", "payload").read(o), &out)
-	return &out, meta, err
-}

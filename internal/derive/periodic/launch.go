@@ -1,4 +1,5 @@
-// Package periodic owns the decision when a job by the clock is launched. Servers and what answers for them may import it.
+// Package periodic owns the decision when a job by the clock is launched. Servers and what answers for them may import
+// it.
 package periodic
 
 import (

@@ -125,7 +125,13 @@ func TestALaunchIsOfTheJobThatWasSeen(t *testing.T) {
 // and not made up for; a person may launch it nevertheless, and several in a second are several.
 func TestWhatMustNotOverlapWaitsForItsNextTime(t *testing.T) {
 	c, j := cluster(t, func(j *job.Job) { clocked(j); j.Periodic.ProhibitOverlap = true })
-	cmd := launches.Launch{Namespace: j.Namespace, Job: j.ID, JobModifyIndex: j.JobModifyIndex, Due: 600, Seed: "a"}
+	cmd := launches.Launch{
+		Namespace:      j.Namespace,
+		Job:            j.ID,
+		JobModifyIndex: j.JobModifyIndex,
+		Due:            600,
+		Seed:           "a",
+	}
 	c.Must(t, &cmd)
 	next := cmd
 	next.Due, next.Seed = 660, "b"
@@ -191,7 +197,8 @@ func TestWhatCannotBeDispatchedIsRefused(t *testing.T) {
 		"token":        {Meta: good, IdempotencyToken: string(bytes.Repeat([]byte("x"), launches.MaxToken+1))},
 		"priority":     {Meta: good, Priority: 101},
 	} {
-		cmd.Namespace, cmd.Job, cmd.Seed = j.Namespace, j.ID, name
+		cmd.Namespace, cmd.Job = j.Namespace, j.ID
+		cmd.Seed = name
 		if _, _, err := c.Propose(t.Context(), cmd); !fault.Has(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
