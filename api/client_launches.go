@@ -5,8 +5,8 @@ import (
 	"net/http"
 )
 
-// Dispatch launches a parameterized job. Of several dispatches with one idempotency token, unless it is empty, the first
-// launches one, and the others name that.
+// Dispatch launches a parameterized job. Of several dispatches with one idempotency token, unless it is empty, the
+// first launches one, and the others name that.
 func (j Jobs) Dispatch(
 	ctx context.Context, req *JobDispatchRequest, o *WriteOptions,
 ) (*JobDispatchResponse, *QueryMeta, error) {

@@ -266,13 +266,13 @@ func TestMembersOfAJobAreRefusedByName(t *testing.T) {
 	}
 	task(deep)["Config"] = nest
 	unbuilt := webJob("unbuilt")
-	unbuilt["Periodic"] = map[string]any{"Spec": "* * * * *"}
+	unbuilt["UI"] = map[string]any{"Description": "x"}
 	task(unbuilt)["Artifacts"] = []any{map[string]any{"GetterSource": "http://x"}}
 	for _, c := range []struct {
 		job   map[string]any
 		texts []string
 	}{{deep, []string{"nested more than 100 levels"}},
-		{unbuilt, []string{"periodic", `group "g": task "t": artifact`}}} {
+		{unbuilt, []string{"ui", `group "g": task "t": artifact`}}} {
 		for _, path := range []string{"/v1/jobs", "/v1/job/" + c.job["ID"].(string) + "/plan"} {
 			a := r.try("PUT", path, map[string]any{"Job": c.job})
 			for _, text := range c.texts {
@@ -287,7 +287,7 @@ func TestMembersOfAJobAreRefusedByName(t *testing.T) {
 	}
 	var v api.JobValidateResponse
 	r.must("PUT", "/v1/validate/job", map[string]any{"Job": unbuilt}).into(t, &v)
-	if len(v.ValidationErrors) == 0 || !strings.Contains(v.Error, "periodic") {
+	if len(v.ValidationErrors) == 0 || !strings.Contains(v.Error, "ui is not built") {
 		t.Errorf("validation says %+v", v)
 	}
 }

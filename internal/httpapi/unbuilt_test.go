@@ -48,8 +48,7 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 	}{
 		{"Type", "sysbatch", "sysbatch"}, {"AllAtOnce", true, "all_at_once"}, {"Multiregion", map[string]any{},
 			"multiregion"},
-		{"Periodic", map[string]any{"Spec": "* * * * *"}, "periodic"}, {"ParameterizedJob", map[string]any{},
-			"parameterized"}, {"UI", map[string]any{"Description": "x"}, "ui"},
+		{"UI", map[string]any{"Description": "x"}, "ui"},
 		{"ConsulNamespace", "x", "consul"}, {"VaultNamespace", "x", "vault"},
 		{"Update.Stagger", 60_000_000_000, "stagger"},
 		{g + "Services[].Provider", "consul", "provider"},

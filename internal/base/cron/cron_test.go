@@ -24,8 +24,8 @@ func at(t *testing.T, text string) time.Time {
 	return out
 }
 
-// Given cron expressions in a zone, when clocks there go forward, back, or do neither, then the times are these: what is
-// jumped over counts once, at the jump, and what comes twice counts once, the first time.
+// Given cron expressions in a zone, when clocks there go forward, back, or do neither, then the times are these: what
+// is jumped over counts once, at the jump, and what comes twice counts once, the first time.
 func TestTimesAcrossChangesOfTheClock(t *testing.T) {
 	for _, c := range []struct {
 		zone, cron, after string

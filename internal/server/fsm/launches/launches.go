@@ -166,8 +166,8 @@ func (c *Dispatch) check() error {
 		return c.refuse(fmt.Sprintf("its idempotency token has %d bytes, and may have %d", len(c.IdempotencyToken),
 			MaxToken))
 	case strings.ContainsRune(c.IDPrefix, '/'):
-		return c.refuse(fmt.Sprintf("the prefix of an id %q contains \"/\", which stands between the ids of parent and "+
-			"child", c.IDPrefix))
+		return c.refuse(fmt.Sprintf("the prefix of an id %q contains \"/\", which stands between the ids of parent "+
+			"and child", c.IDPrefix))
 	case c.Priority < 0 || c.Priority > 100:
 		return c.refuse(fmt.Sprintf("its priority must be between 1 and 100, is %d; 0: that of the job", c.Priority))
 	}

@@ -164,8 +164,8 @@ func TestADispatchMakesAJob(t *testing.T) {
 	}
 	out := c.Must(t, cmd).(*launches.Launched)
 	child := out.Child
-	if string(child.Payload) != "x" || fmt.Sprint(child.Meta) != "map[given:new kept:1 more:]" || child.ParentID != "p" ||
-		!child.Dispatched || child.Launches() || out.Eval == nil {
+	if string(child.Payload) != "x" || fmt.Sprint(child.Meta) != "map[given:new kept:1 more:]" ||
+		child.ParentID != "p" || !child.Dispatched || child.Launches() || out.Eval == nil {
 		t.Fatalf("%+v", child)
 	}
 	if want := ids.Job("p/dispatch-night-"); child.ID[:len(want)] != want {
