@@ -200,7 +200,7 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"GET", "/v1/agent/monitor?server_id=elsewhere", nil, 404, "it is not the server of this agent"},
 		{"PUT", "/v1/node/" + string(w.node.id.Node) + "/eligibility", map[string]any{"Eligibility": "maybe"}, 400,
 			"maybe"},
-		{"PUT", "/v1/job/web/dispatch", map[string]any{}, 501, "not built"},
+		{"PUT", "/v1/job/web/dispatch", map[string]any{}, 400, "it is not parameterized"},
 		{"PUT", "/v1/node/" + string(w.node.id.Node) + "/drain", map[string]any{}, 501, "not built"},
 		{"GET", "/v1/var/a/b", nil, 404, "variable not found"},
 		{"PUT", "/v1/var/a/b", map[string]any{}, 400, "it is to hold nothing"},

@@ -66,7 +66,7 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 			"ignore_collision"}, {g + "Networks[].CNI", map[string]any{}, "cni"},
 		{k + "Services[].Provider", "consul", "provider"}, {k + "Artifacts", list, "artifact"},
 		{k + "Vault", map[string]any{}, "vault"}, {k + "Consul", map[string]any{}, "consul"},
-		{k + "DispatchPayload", map[string]any{}, "dispatch_payload"}, {k + "ScalingPolicies", list, "scaling"},
+		{k + "ScalingPolicies", list, "scaling"},
 		{k + "Secrets", []any{some}, "secret"}, {k + "Actions", []any{some}, "action"},
 		{k + "Schedule", map[string]any{}, "schedule"}, {k + "Kind", "connect-proxy:x", "kind"}, {k +
 			"Identity.ServiceName", "x", "identity service_name"},
