@@ -148,7 +148,7 @@ func TestChangingWhatDoesNotExistFailsLikeReadingIt(t *testing.T) {
 	for _, typed := range []string{
 		"server force-leave nothing",
 		"alloc restart dead", "alloc signal dead", "alloc stop dead", "alloc stop " + noUUID, "exec dead ls",
-		"job eval nothing", "job start nothing", "job stop nothing",
+		"job dispatch nothing", "job periodic force nothing", "job eval nothing", "job start nothing", "job stop nothing",
 		"node allow -reason r -y dead", "node deny -reason r -y dead",
 		"node eligibility -disable dead", "node orphans adopt -yes dead",
 		"node orphans end -yes dead", "node readmit -reason r -y dead", "node reboot-confirm -reason r -y dead",
