@@ -111,8 +111,8 @@ func newForce(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "force [flags] <job>",
 		Short: "Launch a periodic job now",
-		Long: `Launches a periodic job now, whatever of it runs already: prohibit_overlap holds for its times alone. When
-it is launched next does not change.`,
+		Long: `Launches a periodic job now, whatever of it runs already: prohibit_overlap holds for its times alone.
+When it is launched next does not change.`,
 		Example: "  berth job periodic force nightly",
 		IDs:     "jobs",
 		Run: func(ctx context.Context, args []string) error {
