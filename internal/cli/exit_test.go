@@ -89,7 +89,7 @@ var reads = map[string]reading{
 // changes are the verbs that change something, or run what somebody else says.
 var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,acl role create,acl role delete,`+
 	`acl role update,acl token create,acl token delete,acl token update,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
-	`deployment fail,deployment pause,deployment promote,deployment resume,job eval,job promote,job revert,job run,job start,job stop,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
+	`deployment fail,deployment pause,deployment promote,deployment resume,job dispatch,job periodic force,job eval,job promote,job revert,job run,job start,job stop,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`namespace apply,namespace delete,node config,node meta apply,node pool apply,node pool delete,node pool init,`+
 	`node purge,node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator forget-volumes,`+
@@ -148,6 +148,7 @@ func TestChangingWhatDoesNotExistFailsLikeReadingIt(t *testing.T) {
 	for _, typed := range []string{
 		"server force-leave nothing",
 		"alloc restart dead", "alloc signal dead", "alloc stop dead", "alloc stop " + noUUID, "exec dead ls",
+		"job dispatch nothing", "job periodic force nothing",
 		"job eval nothing", "job start nothing", "job stop nothing",
 		"node allow -reason r -y dead", "node deny -reason r -y dead",
 		"node eligibility -disable dead", "node orphans adopt -yes dead",

@@ -14,10 +14,10 @@ import (
 	"berth/jobspec/support"
 )
 
-const periodic = `job "tides" {
+const ui = `job "tides" {
   type = "batch"
-  periodic {
-    crons = ["@daily"]
+  ui {
+    description = "tides"
   }
   group "g" {
     task "t" {
@@ -55,25 +55,25 @@ func judge(t *testing.T, rules func(*api.Job) string) string {
 // where no server can be asked, this program judges by itself.
 func TestServersJudgeWhatIsBuilt(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "tides.hcl")
-	if err := os.WriteFile(file, []byte(periodic), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(ui), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	newer := judge(t, func(*api.Job) string { return "" })
 	same := judge(t, func(j *api.Job) string { return support.Unsupported(j)[0].String() })
-	other := judge(t, func(*api.Job) string { return "periodic needs a licence" })
-	place := file + ":3:3: periodic is not built yet: "
+	other := judge(t, func(*api.Job) string { return "ui needs a licence" })
+	place := file + ":3:3: ui is not built yet: "
 	for _, c := range []struct {
 		address, command string
 		code             int
 		want             string
 	}{
-		{newer, "job run", 0, "It is launched at its times"},
+		{newer, "job run", 0, "There is nothing to run now"},
 		{newer, "job validate", 0, `Job "tides" is valid`},
 		{same, "job run", 1, place},
 		{same, "job plan", 255, place},
 		{same, "job validate", 1, place},
-		{other, "job run", 1, `Error: run job "tides": periodic needs a licence`},
-		{other, "job validate", 1, "* periodic needs a licence"},
+		{other, "job run", 1, `Error: run job "tides": ui needs a licence`},
+		{other, "job validate", 1, "* ui needs a licence"},
 		{"http://127.0.0.1:1", "job validate", 1, place},
 	} {
 		got := run(t.Context(), c.address, "", append(strings.Fields(c.command), file)...)

@@ -16,6 +16,7 @@ import (
 // ownHooks are those of what a task has of Berth itself.
 func (c *Client) ownHooks() []hook.Hook {
 	return []hook.Hook{
+		taskhooks.Payload{},
 		&taskhooks.Identity{Keeper: c.beside.identities},
 		&taskhooks.TaskAPI{Sockets: c.beside.sockets},
 	}

@@ -122,7 +122,7 @@ var ofTheJob = []*mistake{
 	{"namespace", "it names no namespace", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Namespace = new("*") }},
 	{"priority", "between 1 and 100", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Priority = new(500) }},
 	{"all_at_once", "all_at_once", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.AllAtOnce = new(true) }},
-	{"periodic", "periodic", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.Periodic = &api.PeriodicConfig{} }},
+	{"ui", "ui", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) { j.UI = &api.JobUIConfig{} }},
 	{"datacenters", "datacenter must be non-empty", func(j *api.Job, _ *api.TaskGroup, _ *api.Task) {
 		j.Datacenters = []string{"*", ""}
 	}},

@@ -203,7 +203,7 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"GET", "/v1/agent/monitor?server_id=elsewhere", nil, 404, "it is not the server of this agent"},
 		{"PUT", "/v1/node/" + string(w.node.id.Node) + "/eligibility", map[string]any{"Eligibility": "maybe"}, 400,
 			"maybe"},
-		{"PUT", "/v1/job/web/dispatch", map[string]any{}, 501, "not built"},
+		{"PUT", "/v1/job/web/dispatch", map[string]any{}, 400, "it is not parameterized"},
 		{"PUT", "/v1/node/" + string(w.node.id.Node) + "/drain", map[string]any{}, 501, "not built"},
 		{"GET", "/v1/var/a/b", nil, 404, "variable not found"},
 		{"PUT", "/v1/var/a/b", map[string]any{}, 400, "it is to hold nothing"},
@@ -269,13 +269,13 @@ func TestMembersOfAJobAreRefusedByName(t *testing.T) {
 	}
 	task(deep)["Config"] = nest
 	unbuilt := webJob("unbuilt")
-	unbuilt["Periodic"] = map[string]any{"Spec": "* * * * *"}
+	unbuilt["UI"] = map[string]any{"Description": "x"}
 	task(unbuilt)["Vault"] = map[string]any{"Role": "x"}
 	for _, c := range []struct {
 		job   map[string]any
 		texts []string
 	}{{deep, []string{"nested more than 100 levels"}},
-		{unbuilt, []string{"periodic", `group "g": task "t": vault`}}} {
+		{unbuilt, []string{"ui", `group "g": task "t": vault`}}} {
 		for _, path := range []string{"/v1/jobs", "/v1/job/" + c.job["ID"].(string) + "/plan"} {
 			a := r.try("PUT", path, map[string]any{"Job": c.job})
 			for _, text := range c.texts {
@@ -290,7 +290,7 @@ func TestMembersOfAJobAreRefusedByName(t *testing.T) {
 	}
 	var v api.JobValidateResponse
 	r.must("PUT", "/v1/validate/job", map[string]any{"Job": unbuilt}).into(t, &v)
-	if len(v.ValidationErrors) == 0 || !strings.Contains(v.Error, "periodic") {
+	if len(v.ValidationErrors) == 0 || !strings.Contains(v.Error, "ui is not built") {
 		t.Errorf("validation says %+v", v)
 	}
 }

@@ -47,8 +47,7 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 		word  string
 	}{
 		{"AllAtOnce", true, "all_at_once"}, {"Multiregion", map[string]any{}, "multiregion"},
-		{"Periodic", map[string]any{"Spec": "* * * * *"}, "periodic"}, {"ParameterizedJob", map[string]any{},
-			"parameterized"}, {"UI", map[string]any{"Description": "x"}, "ui"},
+		{"UI", map[string]any{"Description": "x"}, "ui"},
 		{"ConsulNamespace", "x", "consul"}, {"VaultNamespace", "x", "vault"},
 		{"Update.Stagger", 60_000_000_000, "stagger"},
 		{g + "Services[].Provider", "consul", "provider"},
@@ -66,7 +65,7 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 			"ignore_collision"}, {g + "Networks[].CNI", map[string]any{}, "cni"},
 		{k + "Services[].Provider", "consul", "provider"},
 		{k + "Vault", map[string]any{}, "vault"}, {k + "Consul", map[string]any{}, "consul"},
-		{k + "DispatchPayload", map[string]any{}, "dispatch_payload"}, {k + "ScalingPolicies", list, "scaling"},
+		{k + "ScalingPolicies", list, "scaling"},
 		{k + "Secrets", []any{some}, "secret"}, {k + "Actions", []any{some}, "action"},
 		{k + "Schedule", map[string]any{}, "schedule"}, {k + "Kind", "connect-proxy:x", "kind"}, {k +
 			"Identity.ServiceName", "x", "identity service_name"},

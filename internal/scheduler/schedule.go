@@ -87,6 +87,9 @@ func newRun(v View, e *eval.Eval, now time.Time) *run {
 		Failed:  map[string]*alloc.Metric{},
 		Queued:  map[string]int{},
 	}
+	if r.job.Launches() {
+		r.job = nil // its children are placed, it never is
+	}
 	if !r.job.Stopped() {
 		r.deployment = v.Jobs.Deployment(r.deploymentID())
 		if r.beyond = r.job.Excesses(); len(r.beyond) == 0 { // else no node is looked at

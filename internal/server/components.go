@@ -15,6 +15,7 @@ import (
 	"berth/internal/server/health"
 	"berth/internal/server/heartbeat"
 	"berth/internal/server/keyring"
+	"berth/internal/server/launch"
 	"berth/internal/server/locks"
 	"berth/internal/server/membership"
 	"berth/internal/server/volumes"
@@ -35,6 +36,7 @@ type components struct {
 	volumes    *volumes.Keeper
 	membership *membership.Keeper
 	locks      *locks.Keeper
+	launch     *launch.Keeper
 	dispatcher *controllers.Dispatcher
 	endpoints  *endpoint.Endpoints
 }
@@ -95,6 +97,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		collector:  gc.New(s.store, s, s.ages, s.cfg.Log),
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
 		locks:      locks.New(s.store, s, s.cfg.Log),
+		launch:     launch.New(s.store, s, s.cfg.Log),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		deploy:     deploy.New(deploy.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		claims: claims.New(claims.Config{

@@ -162,6 +162,7 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 		"deploy":     c.deploy.Run,
 		"claims":     c.claims.Run,
 		"locks":      c.locks.Run,
+		"launch":     c.launch.Run,
 		"membership": c.membership.Run,
 		"capacity":   c.membership.Capacity,
 		"volumes":    c.volumes.Run,

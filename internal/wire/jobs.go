@@ -127,6 +127,7 @@ type JobView struct {
 	StatusDescription            string
 	Summary                      map[string]GroupSummary
 	SummaryCreate, SummaryModify uint64
+	Children                     ChildCounts `cbor:",omitempty"`
 }
 
 // GroupSummary counts a group's allocs by state.

@@ -81,12 +81,6 @@ const (
 var unsupportedRules = slices.Concat([]rule{
 	{path: "AllAtOnce", name: "all_at_once", why: whyLeaveOut},
 	{path: "Multiregion", name: "multiregion", why: "there is one region; register the job in each"},
-	{path: "Periodic", name: "periodic", why: "have cron run it by \"berth job run -again FILE\""},
-	{
-		path: "ParameterizedJob",
-		name: "parameterized",
-		why:  "register one job per set of parameters, with variables, and id = var.x",
-	},
 	{path: "UI", name: "ui", why: "there is no web page that would show it"},
 	{path: "ConsulNamespace", name: "consul", why: whyConsul},
 	{path: "VaultNamespace", name: "vault", why: whyVault},
@@ -100,7 +94,6 @@ var unsupportedRules = slices.Concat([]rule{
 
 	{path: "TaskGroups[].Tasks[].Vault", name: "vault", why: whyVault},
 	{path: "TaskGroups[].Tasks[].Consul", name: "consul", why: whyConsul},
-	{path: "TaskGroups[].Tasks[].DispatchPayload", name: "dispatch_payload", why: "jobs cannot be dispatched"},
 	{path: "TaskGroups[].Tasks[].ScalingPolicies", name: "scaling", why: "set resources"},
 	{path: "TaskGroups[].Tasks[].Secrets", name: "secret", why: "pass secrets as templates or files"},
 	{path: "TaskGroups[].Tasks[].Actions", name: "action", why: "use alloc exec"},

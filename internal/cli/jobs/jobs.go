@@ -6,13 +6,14 @@ import (
 	"context"
 
 	"berth/internal/cli/kit"
+	"berth/internal/cli/launches"
 )
 
 // Noun returns "job" with its verbs.
 func Noun(e *kit.Env) *kit.Command {
 	return kit.Noun("job", "Run jobs and look at them", newRun(e), newPlan(e), newValidate(e), newStatus(e),
 		newInspect(e), newStop(e), newStart(e), newAllocs(e), newHistory(e), newEval(e), newRevert(e), newPromote(e),
-		newDeployments(e))
+		newDeployments(e), launches.Dispatch(e), launches.Periodic(e))
 }
 
 // Shortcuts are the verbs that need no noun. status is left to the root, which searches all kinds.

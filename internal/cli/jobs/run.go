@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/launches"
 )
 
 // run is "job run".
@@ -96,7 +97,10 @@ func (r *run) report(ctx context.Context, f *follow.Follower, job *api.Job, out 
 	r.env.Out.Printf("Job %q %s (job modify index %d)\n", id, outcome, out.JobModifyIndex)
 	switch {
 	case out.EvalID == "" && job.Periodic != nil:
-		r.env.Out.Printf("It is launched at its times; nothing runs now\n")
+		r.env.Out.Printf("%s\n", launches.Next(job))
+		return nil
+	case out.EvalID == "" && job.ParameterizedJob != nil:
+		r.env.Out.Printf("It runs when it is dispatched: berth job dispatch %s\n", id)
 		return nil
 	case out.EvalID == "":
 		r.env.Out.Printf("There is nothing to run now\n")

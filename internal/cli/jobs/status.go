@@ -11,6 +11,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/launches"
 	"berth/internal/cli/rollout"
 )
 
@@ -166,6 +167,9 @@ func (s *status) show(ctx context.Context, arg string) error {
 	if s.short {
 		return nil
 	}
+	if launches.Parent(p.Job) {
+		return launches.Show(ctx, s.env, p.Job, p.Summary)
+	}
 	out.Section("Summary")
 	out.Table(summary(p))
 	r := rollout.Assess(rollout.Picture{Job: p.Job, Allocations: p.Allocations, Evaluations: p.Evaluations}, time.Now())
@@ -221,10 +225,14 @@ func (s *status) head(j *api.Job, allocs []*api.AllocationListStub) {
 	l.AddIf("Status Description", kit.Value(j.StatusDescription))
 	if j.Periodic != nil {
 		l.Add("Periodic", "true")
+		if !kit.Value(j.Stop) {
+			l.Add("Next Launch", launches.NextText(j))
+		}
 	}
-	if j.ParameterizedJob != nil {
+	if launches.Parent(j) && j.Periodic == nil {
 		l.Add("Parameterized", "true")
 	}
+	l.AddIf("Launched By", kit.Value(j.ParentID))
 	s.env.Out.Pairs(l)
 }
 

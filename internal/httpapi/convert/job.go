@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/httpapi/convert/launches"
 	"berth/internal/model/job"
 	"berth/internal/wire"
 )
@@ -91,11 +92,9 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 	out := &api.Job{}
 	mirror(out, in)
 	out.Status, out.StatusDescription = &status, &description
-	out.ParentID = new("")
 	out.ConsulNamespace = new("")
 	out.VaultNamespace = new("")
 	out.NomadTokenID = new("")
-	out.DispatchIdempotencyToken = new("")
 	if len(in.TaskGroups) > 0 && in.TaskGroups[0].Update != nil {
 		out.Update = shownUpdate(in.TaskGroups[0].Update)
 	}
@@ -160,6 +159,9 @@ func JobStub(v *wire.JobView, withMeta bool) *api.JobListStub {
 		NodePool:          j.NodePool,
 		Type:              j.Type,
 		Priority:          j.Priority,
+		ParentID:          string(j.ParentID),
+		Periodic:          j.Periodic != nil,
+		ParameterizedJob:  j.ParameterizedJob != nil,
 		Stop:              j.Stop,
 		Status:            v.Status,
 		StatusDescription: v.StatusDescription,
@@ -183,6 +185,8 @@ func Plan(p *wire.JobPlanReply, j *job.Job) *api.JobPlanResponse {
 		Warnings:       WarningText(p.Warnings),
 		Index:          p.Index,
 		Annotations:    &api.PlanAnnotations{DesiredTGUpdates: map[string]*api.DesiredUpdates{}},
+
+		NextPeriodicLaunch: launches.Next(j),
 	}
 	for _, m := range out.FailedTGAllocs { // each of its own
 		m.NodePool = j.NodePool
@@ -215,7 +219,7 @@ func JobSummary(v *wire.JobView) *api.JobSummary {
 		JobID:       string(v.Job.ID),
 		Namespace:   string(v.Job.Namespace),
 		Summary:     map[string]api.TaskGroupSummary{},
-		Children:    &api.JobChildrenSummary{},
+		Children:    launches.Counts(v),
 		CreateIndex: v.SummaryCreate,
 		ModifyIndex: v.SummaryModify,
 	}

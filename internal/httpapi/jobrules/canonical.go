@@ -32,6 +32,7 @@ func Canonicalize(j *api.Job, region string, ns ids.Namespace) {
 	set(&j.AllAtOnce, false)
 	set(&j.NodePool, "") // servers know the one of the namespace
 	set(&j.Stop, false)
+	canonicalLaunches(j)
 	if len(j.Datacenters) == 0 {
 		j.Datacenters = []string{"*"}
 	}

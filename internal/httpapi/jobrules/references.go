@@ -28,7 +28,7 @@ var operators = []string{"==", "!=", "&&", "||", " ? ", " + ", " - ", " * ", " /
 // Warnings lists what a canonical job may be run with, though hardly anybody means it: references in texts that no node
 // will put a value in the place of.
 func Warnings(j *api.Job) []string {
-	var out []string
+	out := launchWarnings(j)
 	for _, g := range j.TaskGroups {
 		ports := map[string]bool{}
 		for _, n := range g.Networks {

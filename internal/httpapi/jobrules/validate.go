@@ -41,6 +41,7 @@ func Validate(j *api.Job) []error {
 		c.addf("job datacenter must be non-empty string")
 	}
 	c.pairs("job", "meta", j.Meta)
+	c.launches(j)
 	c.constraints("job", j.Constraints, false)
 	c.affinities("job", *j.Type, j.Affinities, j.Spreads)
 	if len(j.TaskGroups) == 0 {

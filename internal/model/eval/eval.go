@@ -29,6 +29,7 @@ const (
 	TriggerQueuedAllocs  = "queued-allocs"
 	TriggerMaxPlans      = "max-plan-attempts"
 	TriggerDeployment    = "deployment-watcher"
+	TriggerPeriodic      = "periodic-job"
 )
 
 // Eval asks for one run of the scheduler over one job (and, for system jobs, over one node's change).

@@ -66,6 +66,15 @@ type Job struct {
 	CreateIndex    uint64
 	ModifyIndex    uint64
 	JobModifyIndex uint64 // index of the last change by a user
+
+	Periodic         *PeriodicConfig         `cbor:",omitempty"`
+	ParameterizedJob *ParameterizedJobConfig `cbor:",omitempty"`
+	// What follows only servers write.
+	ParentID                 ids.Job `cbor:",omitempty"` // empty: no job launched it
+	Dispatched               bool    `cbor:",omitempty"`
+	Payload                  []byte  `cbor:",omitempty"`
+	DispatchIdempotencyToken string  `cbor:",omitempty"`
+	LastLaunch               int64   `cbor:",omitempty"` // of a periodic job: seconds since the epoch
 }
 
 // Group returns the named group or nil.
@@ -155,6 +164,8 @@ type Task struct {
 	// Identity is the one named default, as far as the job says more of it than that there is one.
 	Identity   *WorkloadIdentity   `cbor:",omitempty"`
 	Identities []*WorkloadIdentity `cbor:",omitempty"`
+
+	DispatchPayload *DispatchPayload `cbor:",omitempty"`
 }
 
 // Hooks of a task's lifecycle.
@@ -396,6 +407,7 @@ func (j *Job) AsWritten() Job {
 	c.CreateIndex = 0
 	c.ModifyIndex = 0
 	c.JobModifyIndex = 0
+	c.LastLaunch = 0
 	return c
 }
 

@@ -14,6 +14,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
+	"berth/internal/server/versions"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
 )
@@ -122,7 +123,7 @@ func TestTheStopOfAPluginInUseIsWarnedOfAndUndone(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := c.Store.Snapshot().Job(nil, ids.ReservedNamespace, "local-csi")
-	if same, err := fsm.SameSpec(now, bundled); err != nil || !same || now.Stop {
+	if same, err := versions.Same(now, bundled); err != nil || !same || now.Stop {
 		t.Errorf("it runs as %+v, %v", now, err)
 	}
 	if out, err := start(); err != nil || out.Outcome != fsm.Unchanged {

@@ -11,6 +11,7 @@ import (
 	"berth/internal/server/endpoint/acls"
 	"berth/internal/server/endpoint/deployments"
 	"berth/internal/server/endpoint/joining"
+	"berth/internal/server/endpoint/launches"
 	"berth/internal/server/endpoint/nodes"
 	"berth/internal/server/endpoint/operator"
 	"berth/internal/server/endpoint/orphans"
@@ -191,6 +192,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.acls.Register(s)
 	e.variables.Register(s)
 	e.workloads.Register(s)
+	launches.New(launches.Config{Base: e.base, Proposer: e.cfg.Proposer}).Register(s)
 	sources.New(sources.Config{Base: e.base, Secrets: e.cfg.Variables}).Register(s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)

@@ -1,7 +1,6 @@
 package fsm
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 
@@ -16,7 +15,6 @@ import (
 	"berth/internal/server/provision"
 	"berth/internal/server/state"
 	"berth/internal/server/versions"
-	"berth/internal/wire"
 )
 
 func init() {
@@ -47,7 +45,7 @@ type JobRegistered struct {
 // Apply returns a *JobRegistered.
 func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	old := tx.Job(nil, c.Job.Namespace, c.Job.ID)
-	if err := cmp.Or(c.enforce(old), partitions.Admits(&tx.Snap, c.Job)); err != nil {
+	if err := cmp.Or(c.enforce(old), c.Job.Keeps(old), partitions.Admits(&tx.Snap, c.Job)); err != nil {
 		return nil, err
 	}
 	if old != nil && c.PreserveCounts {
@@ -58,7 +56,7 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	out := &JobRegistered{Outcome: Created}
 	present := old
-	same, err := SameSpec(old, c.Job)
+	same, err := versions.Same(old, c.Job)
 	switch {
 	case err != nil:
 		return nil, err
@@ -78,6 +76,9 @@ func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		runAgain(tx, st, present)
 	}
 	out.Version, out.JobModifyIndex = present.Version, present.JobModifyIndex
+	if present.Launches() {
+		return out, nil // there is nothing to place
+	}
 	out.Eval = NewEval(c.Seed, eval.TriggerJobRegister, present)
 	if c.EvalPriority > 0 {
 		out.Eval.Priority = c.EvalPriority
@@ -103,7 +104,7 @@ func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
 	j.SubmitTime = st.Time.UnixNano()
 	j.JobModifyIndex = st.Index
 	if old != nil {
-		j.Version = old.Version + 1
+		j.Version, j.LastLaunch = old.Version+1, old.LastLaunch
 		deploying.Cancel(tx, j.Namespace, j.ID, deployment.WhyNewer)
 	}
 	tx.PutJob(j)
@@ -138,22 +139,6 @@ func (c *JobRegister) enforce(old *job.Job) error {
 	return fault.New(fault.Conflict, "", "", text)
 }
 
-// SameSpec reports whether two versions say the same, leaving out what the servers write.
-func SameSpec(a, b *job.Job) (bool, error) {
-	if a == nil || b == nil {
-		return a == b, nil
-	}
-	x, err := wire.Encode(a.AsWritten())
-	if err != nil {
-		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", a.ID))
-	}
-	y, err := wire.Encode(b.AsWritten())
-	if err != nil {
-		return false, fault.Wrap(err, fault.Internal, "compare", fmt.Sprintf("job %q", b.ID))
-	}
-	return bytes.Equal(x, y), nil
-}
-
 // JobDeregister asks a job to stop, and with Purge forgets it; its allocs go by the evaluation that this makes.
 type JobDeregister struct {
 	Namespace       ids.Namespace
@@ -176,6 +161,9 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 		tx.DeleteJob(c.Namespace, c.Job)
 		tx.DeleteSubmissions(c.Namespace, c.Job, func(uint64) bool { return false })
 		versions.DropUnused(tx, c.Namespace, c.Job)
+		if err := c.forgetChildren(tx, st, old); err != nil {
+			return nil, err
+		}
 	} else if !old.Stop {
 		j := *old
 		j.Stop, j.JobModifyIndex = true, st.Index
@@ -188,6 +176,9 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	if c.NoShutdownDelay {
 		hurry(tx, st, c.Namespace, c.Job)
 	}
+	if old.Launches() {
+		return out, nil // its children go on: there is nothing to stop
+	}
 	out.Eval = NewEval(c.Seed, eval.TriggerJobDeregister, old)
 	out.Eval.JobModifyIndex = st.Index
 	if c.EvalPriority > 0 {
@@ -195,6 +186,18 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	tx.PutEval(out.Eval)
 	return out, nil
+}
+
+// forgetChildren forgets with a job what it has launched.
+func (c *JobDeregister) forgetChildren(tx *state.Tx, st Stamp, parent *job.Job) error {
+	for _, child := range collect(tx.Children(nil, parent)) {
+		d := *c
+		d.Job = child.ID
+		if _, err := d.Apply(tx, st); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Releases lets a job be stopped when the disk is nearly full.

@@ -85,6 +85,8 @@ func ofJobs() []asked {
 		calls(wire.JobDeregister, "in *", &wire.JobDeregisterRequest{Namespace: "*", Job: "a"}),
 		calls(wire.JobStart, "in app", &wire.JobStartRequest{Namespace: "app", Job: "a"}),
 		calls(wire.JobStart, "that is not there", &wire.JobStartRequest{Namespace: "app", Job: "gone"}),
+		calls(wire.JobDispatch, "in app", &wire.JobDispatchRequest{Namespace: "app", Job: "a"}),
+		calls(wire.JobForce, "in app", &wire.JobForceRequest{Namespace: "app", Job: "a"}),
 		calls(wire.JobEvaluate, "in app", &wire.JobEvaluateRequest{Namespace: "app", Job: "a"}),
 		calls(wire.JobGet, "in app", a),
 		calls(wire.JobGet, "in *", star),

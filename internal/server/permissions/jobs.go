@@ -35,6 +35,12 @@ var jobs = []entry{
 	asks(wire.JobEvaluate, func(r *wire.JobEvaluateRequest, _ *state.Snap) []need {
 		return in(r.Namespace, acl.EvaluateJob)
 	}),
+	asks(wire.JobDispatch, func(r *wire.JobDispatchRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.DispatchJob)
+	}),
+	asks(wire.JobForce, func(r *wire.JobForceRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.ForcePeriodicJob)
+	}),
 	asks(wire.JobGet, readsJob),
 	asks(wire.JobVersions, readsJob),
 	asks(wire.JobEvals, readsJob),

@@ -18,6 +18,7 @@ const (
 	Submissions = "submissions"
 
 	byService = "service"
+	byClock   = "clock"
 )
 
 // anyName files versions of jobs with a service whose name depends on where it runs.
@@ -64,6 +65,7 @@ var (
 		name:     Jobs,
 		key:      func(j *job.Job) Key { return jobKey(j.Namespace, j.ID) },
 		stamp:    func(*job.Job, *job.Job, uint64) {}, // PutJob does it: a version keeps what it was stored with
+		indexes:  []index[job.Job]{{name: byClock, keys: clockOf}},
 		modified: func(j *job.Job) uint64 { return j.ModifyIndex },
 	}
 	jobVersions = &table[job.Job]{
@@ -103,6 +105,28 @@ func (s *Snap) Job(w *Watch, ns ids.Namespace, id ids.Job) *job.Job {
 // Jobs yields the present versions of a namespace's jobs (or of all) whose id begins with prefix, by namespace and id.
 func (s *Snap) Jobs(w *Watch, ns ids.Namespace, prefix string) iter.Seq[*job.Job] {
 	return matching(jobs.scan(s, w, inNamespace(ns, prefix)), prefix, func(j *job.Job) string { return string(j.ID) })
+}
+
+// clockOf files the jobs that are launched by the clock.
+func clockOf(j *job.Job) []Key {
+	if j.Periodic == nil {
+		return nil
+	}
+	return []Key{jobKey(j.Namespace, j.ID)}
+}
+
+// PeriodicJobs yields the jobs of all namespaces that are launched by the clock.
+func (s *Snap) PeriodicJobs(w *Watch) iter.Seq[*job.Job] { return jobs.find(s, w, byClock, "") }
+
+// Children yields the jobs that a job has launched, oldest first as far as their ids say.
+func (s *Snap) Children(w *Watch, parent *job.Job) iter.Seq[*job.Job] {
+	return func(yield func(*job.Job) bool) {
+		for j := range s.Jobs(w, parent.Namespace, string(parent.ID)+"/") {
+			if j.ParentID == parent.ID && !yield(j) {
+				return
+			}
+		}
+	}
 }
 
 // JobVersion returns one kept version of a job, or nil. The create index tells a purged predecessor apart.

@@ -42,8 +42,29 @@ func JobView(s *state.Snap, w *state.Watch, j *job.Job) (*wire.JobView, uint64) 
 		}
 	}
 	countQueued(v, newest)
+	if j.Launches() {
+		index = max(index, countChildren(s, w, j, v))
+	}
 	v.Status, v.StatusDescription = statusOf(j, live, pending, any)
 	return v, index
+}
+
+// countChildren counts what a job has launched, and returns the index of that.
+func countChildren(s *state.Snap, w *state.Watch, parent *job.Job, v *wire.JobView) (index uint64) {
+	for j := range s.Children(w, parent) {
+		child, at := JobView(s, w, j)
+		index = max(index, at)
+		v.SummaryModify = max(v.SummaryModify, child.SummaryModify)
+		switch child.Status {
+		case job.StatusPending:
+			v.Children.Pending++
+		case job.StatusRunning:
+			v.Children.Running++
+		default:
+			v.Children.Dead++
+		}
+	}
+	return index
 }
 
 func countAlloc(out map[string]wire.GroupSummary, a *alloc.Alloc) {
@@ -80,8 +101,10 @@ func countQueued(v *wire.JobView, e *eval.Eval) {
 
 func statusOf(j *job.Job, live, pending, any bool) (string, string) {
 	switch {
-	case live:
+	case live, j.Launches() && !j.Stop:
 		return job.StatusRunning, ""
+	case j.Launches():
+		return job.StatusDead, ""
 	case j.Type == job.TypeSystem && !j.Stop:
 		return job.StatusRunning, ""
 	case pending:

@@ -12,9 +12,9 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/scheduler"
 	"berth/internal/scheduler/filter"
-	"berth/internal/server/fsm"
 	"berth/internal/server/planner"
 	"berth/internal/server/provision"
+	"berth/internal/server/versions"
 	"berth/internal/wire"
 )
 
@@ -66,7 +66,7 @@ func nextVersion(old, req *job.Job, index uint64) (*job.Job, error) {
 	if old == nil {
 		return &j, nil
 	}
-	same, err := fsm.SameSpec(old, req)
+	same, err := versions.Same(old, req)
 	if err != nil {
 		return nil, fault.Note(err, "plan", fmt.Sprintf("job %q", req.ID))
 	}

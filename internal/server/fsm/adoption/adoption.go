@@ -13,6 +13,7 @@ import (
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
+	"berth/internal/server/versions"
 	"berth/internal/wire"
 )
 
@@ -120,7 +121,7 @@ func (c *OrphanAdopt) file(tx *state.Tx, st fsm.Stamp, out *Adopted) error {
 		return refuse("it is stopped", "end the orphan, or "+otherID)
 	}
 	for _, v := range tx.JobVersions(nil, j.Namespace, j.ID) {
-		same, err := fsm.SameSpec(v, &j)
+		same, err := versions.Same(v, &j)
 		if err != nil {
 			return err
 		}

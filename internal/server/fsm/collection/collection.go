@@ -141,6 +141,9 @@ func JobOver(s *state.Snap, k JobName) bool {
 	if j == nil || !j.Stop && !job.RunsToEnd(j.Type) {
 		return false
 	}
+	if j.Launches() && (!j.Stop || childrenOf(s, j)) {
+		return false
+	}
 	ran := false
 	for a := range s.AllocsByJob(nil, k.Namespace, k.Job) {
 		if !Ended(s, a) {
@@ -154,6 +157,14 @@ func JobOver(s *state.Snap, k JobName) bool {
 		}
 	}
 	return j.Stop || ran
+}
+
+// childrenOf reports whether something is left of what a job has launched: it says where that comes from.
+func childrenOf(s *state.Snap, j *job.Job) bool {
+	for range s.Children(nil, j) {
+		return true
+	}
+	return false
 }
 
 // NodeOver reports whether a node that is down can be forgotten: nothing is bound to it, and no live alloc names it.

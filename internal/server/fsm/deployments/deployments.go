@@ -17,6 +17,7 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/partitions"
 	"berth/internal/server/state"
+	"berth/internal/server/versions"
 )
 
 func init() {
@@ -230,7 +231,7 @@ func registrable(tx *state.Tx, j *job.Job) string {
 }
 
 func same(a, b *job.Job) bool {
-	equal, err := fsm.SameSpec(a, b)
+	equal, err := versions.Same(a, b)
 	return equal && err == nil
 }
 

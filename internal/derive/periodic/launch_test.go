@@ -1,0 +1,42 @@
+package periodic
+
+import (
+	"testing"
+	"time"
+
+	"berth/internal/model/job"
+)
+
+func at(text string) time.Time {
+	out, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// Given a job whose launches were missed for long, when it is looked at, then one is made good, the newest; when the
+// clock goes back, then nothing is launched again.
+func TestOneOfWhatWasMissedIsMadeGood(t *testing.T) {
+	j := &job.Job{
+		SubmitTime: at("2026-01-01T00:00:00Z").UnixNano(),
+		Periodic:   &job.PeriodicConfig{Enabled: true, Specs: []string{"0 * * * *"}},
+	}
+	now := at("2026-02-03T10:20:00Z")
+	step, err := Decide(j, now)
+	if err != nil || !step.Launch.Equal(at("2026-02-03T10:00:00Z")) || !step.Wake.Equal(at("2026-02-03T11:00:00Z")) {
+		t.Fatal(step, err)
+	}
+	j.LastLaunch = step.Launch.Unix()
+	if step, err = Decide(j, now); err != nil || !step.Launch.IsZero() {
+		t.Fatal("launched twice", step, err)
+	}
+	step, err = Decide(j, now.Add(-5*time.Hour))
+	if err != nil || !step.Launch.IsZero() || !step.Wake.Equal(at("2026-02-03T11:00:00Z")) {
+		t.Fatal("the clock went back", step, err)
+	}
+	j.Stop = true
+	if step, err = Decide(j, now.Add(time.Hour)); err != nil || step != (Step{}) {
+		t.Fatal("it is stopped", step, err)
+	}
+}
