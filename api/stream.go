@@ -70,9 +70,12 @@ type ExecStreamingExitResult struct {
 type Events struct {
 	Index  uint64  `json:",omitempty"`
 	Events []Event `json:",omitempty"`
+	// Error says why the stream ends here; empty: it goes on.
+	Error string `json:",omitempty"`
 }
 
-// Event is one changed object. Payload has one member, named after the kind of object.
+// Event is one changed object. Payload has one member, named after the kind of object, as it is after the change, or was
+// before it was removed.
 type Event struct {
 	Topic      string
 	Type       string
