@@ -74,7 +74,8 @@ type Events struct {
 	Error string `json:",omitempty"`
 }
 
-// Event is one changed object. Payload has one member, named after the kind of object, as it is after the change, or was
+// Event is one changed object. Payload has one member, named after the kind of object, as it is after the change, or
+// was
 // before it was removed.
 type Event struct {
 	Topic      string

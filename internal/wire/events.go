@@ -40,9 +40,6 @@ type EventRequest struct {
 	Index     uint64              // the first that is wanted; what is no longer remembered is passed over
 }
 
-// AnyServer implements the mark of what changes nothing.
-func (*EventRequest) AnyServer() bool { return true }
-
 // EventBatch are the events of one entry of the log that a caller asked for and may see. One without any is a sign of
 // life.
 type EventBatch struct {

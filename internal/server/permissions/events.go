@@ -10,20 +10,20 @@ import (
 	"berth/internal/wire"
 )
 
-// Sight is by what events of a topic may be seen: by a capability for the object that rules of a kind name.
-type Sight struct {
+// Visibility is by what events of a topic may be seen: by a capability for the object that rules of a kind name.
+type Visibility struct {
 	Kind acl.Kind
 	Any  acl.Capability
 }
 
 var (
-	byJobs    = Sight{acl.Namespace, acl.ReadJob}
-	byVolumes = Sight{acl.Namespace, acl.CSIReadVolume}
-	byAll     = Sight{wire.Management, acl.Write}
+	byJobs    = Visibility{acl.Namespace, acl.ReadJob}
+	byVolumes = Visibility{acl.Namespace, acl.CSIReadVolume}
+	byAll     = Visibility{wire.Management, acl.Write}
 )
 
-// Sights are the topics of events, with by what they may be seen.
-var Sights = map[string]Sight{
+// Topics are the topics of events, with by what they may be seen.
+var Topics = map[string]Visibility{
 	wire.TopicJob:        byJobs,
 	wire.TopicEval:       byJobs,
 	wire.TopicAlloc:      byJobs,
@@ -41,7 +41,7 @@ var Sights = map[string]Sight{
 
 // Of says what has to be seen of an object for an event of it: what is in a namespace is seen with that, and node pools
 // by their names.
-func (s Sight) Of(ns ids.Namespace, key string) string {
+func (s Visibility) Of(ns ids.Namespace, key string) string {
 	switch s.Kind {
 	case acl.Namespace:
 		return string(ns)
@@ -55,7 +55,7 @@ var events = []entry{
 	// Each event is judged when it is sent; to follow them takes the right to some of those that are asked for.
 	opens(wire.EventStream, func(r *wire.EventRequest, _ *state.Snap) (out []need) {
 		for _, topic := range slices.Sorted(maps.Keys(r.Topics)) {
-			if s, known := Sights[topic]; known {
+			if s, known := Topics[topic]; known {
 				out = append(out, s.needs(r.Namespace, s.Any))
 			}
 		}
@@ -66,7 +66,7 @@ var events = []entry{
 	}),
 }
 
-func (s Sight) needs(ns ids.Namespace, any ...acl.Capability) need {
+func (s Visibility) needs(ns ids.Namespace, any ...acl.Capability) need {
 	n := need{Need: wire.Need{Kind: s.Kind, Any: any}}
 	switch {
 	case s.Kind == acl.NodePool, s.Kind == acl.Namespace && (ns == "" || ns == wire.AllNamespaces):

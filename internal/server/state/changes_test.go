@@ -14,13 +14,13 @@ import (
 	"berth/internal/server/state/changes"
 )
 
-// follower is who keeps a copy of the node pools by what he is told.
+// follower is who keeps a copy of the node pools by what he gets.
 type follower struct {
 	pools map[string]*partition.NodePool
 	last  uint64
 }
 
-// take takes what is new, and stops with what is told twice, out of order, or does not go on from what he has.
+// take takes what is new, and stops with what comes twice, out of order, or does not go on from what he has.
 func (f *follower) take(t *testing.T, feed *changes.Feed) (more <-chan struct{}) {
 	t.Helper()
 	for {
@@ -33,7 +33,7 @@ func (f *follower) take(t *testing.T, feed *changes.Feed) (more <-chan struct{})
 		}
 		for _, b := range batches {
 			if b.Index <= f.last {
-				t.Fatalf("index %d is told after %d", b.Index, f.last)
+				t.Fatalf("index %d comes after %d", b.Index, f.last)
 			}
 			f.last = b.Index
 			seen := map[string]bool{}
@@ -54,8 +54,9 @@ func (f *follower) take(t *testing.T, feed *changes.Feed) (more <-chan struct{})
 	}
 }
 
-// TestWhoFollowsTheChangesHasTheState: whoever follows what the steps of batches changed, drawn ones that fail early and
-// late among them, while others write, is told each change once, in the order of the log, and ends with what the state
+// TestWhoFollowsTheChangesHasTheState: whoever follows what the steps of batches changed, drawn ones that fail early
+// and
+// late among them, while others write, gets each change once, in the order of the log, and ends with what the state
 // has.
 func TestWhoFollowsTheChangesHasTheState(t *testing.T) {
 	store := state.New()
@@ -63,12 +64,12 @@ func TestWhoFollowsTheChangesHasTheState(t *testing.T) {
 	steps := func(from uint64) (out []state.Step) {
 		for i := range uint64(1 + r.IntN(5)) {
 			draw := [4]int{r.IntN(6), r.IntN(4), r.IntN(6), r.IntN(8)}
-			out = append(out, state.Step{Stamp: state.Stamp{Index: from + i}, Name: "draw", Do: func(tx *state.Tx) error {
+			out = append(out, state.Step{Stamp: state.Stamp{Index: from + i}, Do: func(tx *state.Tx) error {
 				if draw[3] == 0 {
 					return fault.New(fault.Invalid, "write", "a pool", "early")
 				}
 				for n := range draw[1] {
-					tx.PutNodePool(&partition.NodePool{Name: fmt.Sprint((draw[0] + n) % 6), Description: fmt.Sprint(from + i)})
+					tx.PutNodePool(&partition.NodePool{Name: fmt.Sprint((draw[0] + n) % 6)})
 				}
 				tx.DeleteNodePool(fmt.Sprint(draw[2]))
 				if draw[3] == 1 {
@@ -110,9 +111,10 @@ func TestWhoFollowsTheChangesHasTheState(t *testing.T) {
 	}
 }
 
-// TestWhoFollowsTooSlowlyIsTold: the memory of changes is bounded in changes and in bytes, and whoever comes for what it
-// has forgotten is told; so is who follows a state that was replaced.
-func TestWhoFollowsTooSlowlyIsTold(t *testing.T) {
+// TestWhoFollowsTooSlowlyIsRefused: the memory of changes is bounded in changes and in bytes, and whoever comes for
+// what it
+// has forgotten is refused; so is who follows a state that was replaced.
+func TestWhoFollowsTooSlowlyIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		entries, perEntry, size int
 	}{
@@ -121,7 +123,8 @@ func TestWhoFollowsTooSlowlyIsTold(t *testing.T) {
 	} {
 		store := state.New()
 		for i := range c.entries {
-			store.Batch([]state.Step{{Stamp: state.Stamp{Index: uint64(i + 1)}, Size: c.size, Do: func(tx *state.Tx) error {
+			at := state.Stamp{Index: uint64(i + 1)}
+			store.Batch([]state.Step{{Stamp: at, Size: c.size, Do: func(tx *state.Tx) error {
 				for n := range c.perEntry {
 					tx.PutEval(&eval.Eval{ID: evalID(n)})
 				}

@@ -174,7 +174,11 @@ func (d *derivation) found(j *job.Job, a *alloc.Alloc) []*service.Registration {
 	if a == nil || a.Terminal() {
 		return nil
 	}
-	return service.Registrations(service.Source{Alloc: a, Job: j, Node: d.s.Node(nil, a.Node)})
+	n := d.s.Node(nil, a.Node)
+	if n == nil { // it was forgotten since
+		n = &node.Node{ID: a.Node}
+	}
+	return service.Registrations(service.Source{Alloc: a, Job: j, Node: n})
 }
 
 func (d *derivation) service(r *service.Registration, gone bool) {

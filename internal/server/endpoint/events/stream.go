@@ -48,9 +48,10 @@ func filterOf(req *wire.EventRequest) (filter, error) {
 		f.keys = map[string][]string{wire.TopicAll: {"*"}}
 	}
 	for name := range f.keys {
-		if name != wire.TopicAll && permissions.Sights[name].Kind == "" {
-			return f, fault.WithHint(fault.New(fault.Invalid, "follow", "events", fmt.Sprintf("there is no topic %q", name)),
-				"topics are "+strings.Join(slices.Sorted(maps.Keys(permissions.Sights)), ", ")+" and *")
+		if name != wire.TopicAll && permissions.Topics[name].Kind == "" {
+			why := fmt.Sprintf("there is no topic %q", name)
+			return f, fault.WithHint(fault.New(fault.Invalid, "follow", "events", why),
+				"topics are "+strings.Join(slices.Sorted(maps.Keys(permissions.Topics)), ", ")+" and *")
 		}
 	}
 	return f, nil
@@ -90,7 +91,7 @@ func (r *reader) run(ctx context.Context) error {
 }
 
 // wait waits for more events. When none come for a while it says that it lives. What the reader may see is looked at
-// when that changes, so that who may see nothing any more is told at once.
+// when that changes, so that who may see nothing any more hears so at once.
 func (r *reader) wait(ctx context.Context, more <-chan struct{}) error {
 	w := state.NewWatch()
 	if err := serving.Again(ctx, r.store.Snapshot(), w); err != nil {
@@ -137,6 +138,6 @@ func derived(s *state.Snap, b *changes.Batch) (any, int) {
 
 // sees says whether the caller may see the object of an event.
 func sees(ctx context.Context, e *wire.Event) bool {
-	sight := permissions.Sights[e.Topic]
-	return serving.SeesOn(ctx, sight.Kind, sight.Of(e.Namespace, e.Key), sight.Any)
+	visible := permissions.Topics[e.Topic]
+	return serving.SeesOn(ctx, visible.Kind, visible.Of(e.Namespace, e.Key), visible.Any)
 }

@@ -184,7 +184,8 @@ func (b Base) itself(req calling) bool {
 	return n == nil || req.Proves(n.SecretHash)
 }
 
-// Own adds the handler of a stream that every server answers by its own state. Whoever may open it may lose the right to
+// Own adds the handler of a stream that every server answers by its own state. Whoever may open it may lose the right
+// to
 // it meanwhile: its handler asks Again.
 func Own[Req, In, Out any](
 	b Base, s *wire.Server, m wire.StreamMethod[Req, In, Out],

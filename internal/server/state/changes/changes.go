@@ -55,7 +55,8 @@ type Log struct {
 
 // Begin notes that a command begins, which took size bytes of the log.
 func (l *Log) Begin(index uint64, cause string, size int) {
-	l.now, l.size, l.by = &Batch{Index: index, Cause: cause}, size, nil
+	l.now = &Batch{Index: index, Cause: cause}
+	l.size, l.by = size, nil
 }
 
 // End notes that the command is done.
