@@ -74,9 +74,8 @@ type Events struct {
 	Error string `json:",omitempty"`
 }
 
-// Event is one changed object. Payload has one member, named after the kind of object, as it is after the change, or
-// was
-// before it was removed.
+// Event is one changed object. Payload has a member that is named after the kind of object, as that is after the change,
+// or was before it was removed; then there is another one, Deleted.
 type Event struct {
 	Topic      string
 	Type       string

@@ -52,6 +52,7 @@ type Event struct {
 	Topic, Type, Key string
 	Keys             []string // other keys by which it is found
 	Namespace        ids.Namespace
+	Removed          bool   // the object is there no more
 	Object           []byte // an EventObject, encoded once for all who read it
 }
 

@@ -104,16 +104,16 @@ func shown(b *wire.EventBatch) *api.Events {
 			Namespace:  string(e.Namespace),
 			FilterKeys: e.Keys,
 			Index:      b.Index,
-			Payload:    object(e.Object),
+			Payload:    object(e),
 		})
 	}
 	return out
 }
 
 // object is the payload of an event. What this program cannot read, because the server is newer, is null.
-func object(data []byte) map[string]json.RawMessage {
+func object(e *wire.Event) map[string]json.RawMessage {
 	var o wire.EventObject
-	if err := wire.Decode(data, &o); err != nil {
+	if err := wire.Decode(e.Object, &o); err != nil {
 		return nil
 	}
 	name, public := payload(&o)
@@ -121,5 +121,9 @@ func object(data []byte) map[string]json.RawMessage {
 	if err != nil {
 		return nil
 	}
-	return map[string]json.RawMessage{name: out}
+	members := map[string]json.RawMessage{name: out}
+	if e.Removed {
+		members["Deleted"] = json.RawMessage("true")
+	}
+	return members
 }

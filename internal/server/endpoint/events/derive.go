@@ -43,6 +43,7 @@ func derive(s *state.Snap, b *changes.Batch) ([]*wire.Event, int) {
 func (d *derivation) add(of string, removed bool, e wire.Event, o wire.EventObject) {
 	t := kinds[of]
 	e.Topic, e.Type = t.name, t.called(d.batch.Cause, removed)
+	e.Removed = removed
 	data, err := wire.Encode(&o)
 	if err != nil {
 		panic("an object that the state holds cannot be encoded: " + err.Error())
@@ -57,7 +58,7 @@ func (d *derivation) change(c *changes.Change) {
 	switch o := c.Object().(type) {
 	case *job.Job:
 		v, _ := views.JobView(d.s, nil, o)
-		d.add(c.Table, gone || o.Stop, wire.Event{Key: string(o.ID), Namespace: o.Namespace}, wire.EventObject{Job: v})
+		d.add(c.Table, gone, wire.Event{Key: string(o.ID), Namespace: o.Namespace}, wire.EventObject{Job: v})
 	case *eval.Eval:
 		d.add(c.Table, gone, wire.Event{
 			Key:       string(o.ID),
