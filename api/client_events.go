@@ -2,18 +2,13 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 )
 
 // EventStream is a stream of events. The caller closes it.
-type EventStream struct {
-	body io.ReadCloser
-	dec  *json.Decoder
-}
+type EventStream struct{ frames *Frames }
 
 // Events opens the stream of what changes.
 func (c *Client) Events(ctx context.Context, e EventOptions, o *QueryOptions) (*EventStream, error) {
@@ -30,14 +25,14 @@ func (c *Client) Events(ctx context.Context, e EventOptions, o *QueryOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	return &EventStream{body: f.body, dec: f.dec}, nil
+	return &EventStream{f}, nil
 }
 
 // Next returns the next events. Why a stream ended that the servers ended is in the error.
 func (s *EventStream) Next() (*Events, error) {
 	for {
 		out := &Events{}
-		switch err := s.dec.Decode(out); {
+		switch err := s.frames.dec.Decode(out); {
 		case err != nil:
 			return nil, fmt.Errorf("the stream broke off: %w", err)
 		case out.Error != "":
@@ -49,4 +44,4 @@ func (s *EventStream) Next() (*Events, error) {
 }
 
 // Close ends the stream.
-func (s *EventStream) Close() error { return s.body.Close() }
+func (s *EventStream) Close() error { return s.frames.Close() }

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"time"
 )
 
@@ -64,24 +63,4 @@ type TerminalSize struct {
 // ExecStreamingExitResult is how the program ended.
 type ExecStreamingExitResult struct {
 	ExitCode int `json:"exit_code"`
-}
-
-// Events are all changes of one index, in the event stream. The empty object is a heartbeat.
-type Events struct {
-	Index  uint64  `json:",omitempty"`
-	Events []Event `json:",omitempty"`
-	// Error says why the stream ends here; empty: it goes on.
-	Error string `json:",omitempty"`
-}
-
-// Event is one changed object. Payload has a member that is named after the kind of object, as that is after the change,
-// or was before it was removed; then there is another one, Deleted.
-type Event struct {
-	Topic      string
-	Type       string
-	Key        string
-	Namespace  string
-	FilterKeys []string
-	Index      uint64
-	Payload    map[string]json.RawMessage
 }

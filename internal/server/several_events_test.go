@@ -10,7 +10,6 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/port/raftlog"
 	"berth/internal/testkit/servers"
 	"berth/internal/wire"
 )
@@ -67,27 +66,49 @@ func TestEveryServerSendsTheSameEvents(t *testing.T) {
 	})
 }
 
-// TestAReplacedStateEndsItsStreams: who follows a server that takes over the snapshot of another hears that he has to
-// read anew what there is.
+// TestAReplacedStateEndsItsStreams: when a saved state takes the place of the servers', who follows any of them hears
+// that he has to read anew what there is.
 func TestAReplacedStateEndsItsStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		c := servers.StartWith(t, 3, raftlog.Config{SnapshotThreshold: 20, TrailingLogs: 5})
-		behind := c.Follower()
-		s := followJobs(ctx, t, behind)
-		c.Cut(behind)
-		for i := range 60 {
-			register(t, c.Leader(behind), ids.Job(fmt.Sprint("j", i)))
+		c := servers.Start(t, 3)
+		register(t, c.Leader(), "j")
+		root := wire.For(ctx, wire.Person{Local: true})
+		save, err := wire.StateSave.Open(root, c.Leader().Conn, &wire.Empty{})
+		if err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Minute) // the others write their snapshots, and forget the entries before
-		c.Heal()
-		for {
-			if _, err := s.Recv(); err != nil {
-				if !fault.Has(err, fault.Unavailable) || !strings.Contains(err.Error(), "the state was replaced") {
-					t.Errorf("it ends with %v", err)
-				}
-				return
+		var file []byte
+		for last := false; !last; {
+			chunk, err := save.Recv()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, last = append(file, chunk.Data...), chunk.Last
+		}
+		streams := map[string]*wire.Stream[wire.Empty, wire.EventBatch]{}
+		for _, m := range c.Members {
+			streams[m.Name] = followJobs(ctx, t, m)
+			jobEvents(t, streams[m.Name], "j")
+		}
+		back, err := wire.StateRestore.Open(root, c.Leader().Conn, &wire.RecoveryWord{By: "a test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := back.Send(&wire.StateChunk{Data: file, Last: true}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := back.Recv(); err != nil {
+			t.Fatal(err)
+		}
+		for name, s := range streams {
+			var err error
+			for err == nil {
+				_, err = s.Recv()
+			}
+			if !fault.Has(err, fault.Unavailable) || !strings.Contains(err.Error(), "the state was replaced") {
+				t.Errorf("%s ends it with %v", name, err)
 			}
 		}
 	})

@@ -38,9 +38,9 @@ func newStream(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "stream [flags]",
 		Short: "Follow what changes",
-		Long: `Prints what changed, as far as the servers remember it, and then what changes, until Ctrl-C: of each change its
-index, what kind of object changed, what made the change, and the object. With -json each line has what changed at one
-index, with the objects.`,
+		Long: `Prints what changed, as far as the servers remember it, and then what changes, until Ctrl-C: of each
+change its index, what kind of object changed, what made the change, and the object. With -json each line has what
+changed at one index, with the objects.`,
 		Example: `  berth event stream
   berth event stream -topic Job -topic Allocation:web
   berth event stream -namespace '*' -index 420 -json`,
