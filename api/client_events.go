@@ -12,14 +12,11 @@ type EventStream struct{ frames *Frames }
 
 // Events opens the stream of what changes.
 func (c *Client) Events(ctx context.Context, e EventOptions, o *QueryOptions) (*EventStream, error) {
-	r := newCall(http.MethodGet, "event", "stream").read(o)
+	r := newCall(http.MethodGet, "event", "stream").set("index", fmt.Sprint(e.Index)).read(o)
 	for topic, keys := range e.Topics {
 		for _, key := range keys {
 			r.query.Add("topic", topic+":"+key)
 		}
-	}
-	if e.Index > 0 {
-		r.set("index", fmt.Sprint(e.Index))
 	}
 	f, err := c.frames(ctx, r)
 	if err != nil {
