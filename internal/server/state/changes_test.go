@@ -46,6 +46,9 @@ func (f *follower) take(t *testing.T, feed *changes.Feed) (more <-chan struct{})
 				if was, _ := c.Old.(*partition.NodePool); was != f.pools[p.Name] {
 					t.Fatalf("index %d: before the change %s was another", b.Index, p.Name)
 				}
+				if c.Now != nil && p.ModifyIndex != b.Index {
+					t.Fatalf("index %d tells what index %d wrote", b.Index, p.ModifyIndex)
+				}
 				if delete(f.pools, p.Name); c.Now != nil {
 					f.pools[p.Name] = p
 				}
