@@ -79,7 +79,7 @@ func TestEveryMethodWaitsForTheLeader(t *testing.T) {
 		t.Fatalf("only %d methods: %v", len(methods), methods)
 	}
 	for _, path := range methods {
-		if path == wire.ServerProgress.Name() || path == wire.EventStream.Name() { // any server answers by its own state
+		if path == wire.ServerProgress.Name() || path == wire.EventStream.Name() { // any server answers
 			continue
 		}
 		name := strings.ReplaceAll(strings.TrimPrefix(path, "/berth."), "/", ".")
