@@ -1,7 +1,6 @@
 package api
 
 import (
-	"encoding/json"
 	"time"
 )
 
@@ -64,21 +63,4 @@ type TerminalSize struct {
 // ExecStreamingExitResult is how the program ended.
 type ExecStreamingExitResult struct {
 	ExitCode int `json:"exit_code"`
-}
-
-// Events are all changes of one index, in the event stream. The empty object is a heartbeat.
-type Events struct {
-	Index  uint64  `json:",omitempty"`
-	Events []Event `json:",omitempty"`
-}
-
-// Event is one changed object. Payload has one member, named after the kind of object.
-type Event struct {
-	Topic      string
-	Type       string
-	Key        string
-	Namespace  string
-	FilterKeys []string
-	Index      uint64
-	Payload    map[string]json.RawMessage
 }

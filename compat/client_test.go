@@ -19,7 +19,7 @@ const plugin = "local-csi"
 // needed are the calls that the commands of the command line make; every one must have been answered well.
 var needed = []string{
 	"GET /v1/agent/self", "GET /v1/agent/members", "GET /v1/agent/health", "GET /v1/agent/servers",
-	"GET /v1/agent/monitor", "GET /v1/status/leader", "GET /v1/status/peers",
+	"GET /v1/agent/monitor", "GET /v1/event/stream", "GET /v1/status/leader", "GET /v1/status/peers",
 	"GET /v1/regions", "GET /v1/metrics", "PUT /v1/search", "PUT /v1/system/gc", "PUT /v1/system/reconcile/summaries",
 	"GET /v1/operator/raft/configuration",
 	"GET /v1/namespaces", "GET /v1/namespace/*", "PUT /v1/namespace", "DELETE /v1/namespace/*",
@@ -57,7 +57,7 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		tell func(*agent)
-	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife}, {"services", servicesAreFound}, {"variables", variablesAreKept},
+	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife}, {"services", servicesAreFound}, {"variables", variablesAreKept}, {"events", eventsAreFollowed},
 		{"logs from the end", logsFromTheEnd}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes",
 			volumes}, {"refusals", refusals}, {"words of nodes", nodeWords}, {"what agents refuse", agentTruths}, {"access lists", accessLists}, {"partitions", divided}, {"end", theEnd}} {
 		t.Run(story.name, func(t *testing.T) {

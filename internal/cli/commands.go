@@ -12,6 +12,7 @@ import (
 	"berth/internal/cli/allocs"
 	"berth/internal/cli/cluster"
 	"berth/internal/cli/deployments"
+	"berth/internal/cli/events"
 	"berth/internal/cli/jobs"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/partitions"
@@ -27,7 +28,7 @@ func commands(e *kit.Env, o Options) []*kit.Command {
 		plugin.Add(&kit.Command{Use: name, Short: "Run the bundled plugin " + name})
 	}
 	list := []*kit.Command{jobs.Noun(e), allocs.Noun(e), allocs.EvalNoun(e), volumes.Noun(e), plugin, acl.Noun(e),
-		services.Noun(e), variables.Noun(e), deployments.Noun(e), newStatus(e), newCompletion(e)}
+		services.Noun(e), variables.Noun(e), deployments.Noun(e), events.Noun(e), newStatus(e), newCompletion(e)}
 	list = append(list, jobs.Shortcuts(e)...)
 	list = append(list, allocs.Shortcuts(e)...)
 	list = append(list, cluster.Commands(e, o.Identities, o.DataDirs)...)

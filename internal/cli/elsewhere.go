@@ -27,7 +27,6 @@ var elsewhere = map[string]string{
 	"deployments":              `"berth deployment list" lists them, "berth job deployments JOB" those of a job`,
 	"eval delete":              `"berth system gc" forgets the evaluations that have ended`,
 	"eval-status":              `"berth eval status"`,
-	"event":                    `the event stream is not built yet: "berth monitor" follows the log`,
 	"init":                     writeAJob,
 	"job action":               `actions are not built yet: run the command by "berth alloc exec"`,
 	"job init":                 writeAJob,

@@ -40,6 +40,7 @@ var reads = map[string]reading{
 	"deployment status":             {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
 	"eval list":                     {},
 	"eval status":                   {missing: []string{"dead", noUUID, "-json " + noUUID}, most: 1},
+	"event stream":                  {},
 	"fs":                            {missing: []string{"dead", noUUID}, most: 2},
 	"inspect":                       {missing: []string{"nothing"}, most: 1},
 	"job allocs":                    {missing: []string{"nothing", "-json nothing"}, most: 1},

@@ -239,6 +239,7 @@ var routes = []route{
 	{method: get, path: "/v1/client/fs/stream/{id}", stream: (*Server).fsStream, records: audit.Recorded},
 	{method: get, path: "/v1/client/fs/logs/{id}", stream: (*Server).fsLogs, records: audit.Recorded},
 
+	{method: get, path: "/v1/event/stream", stream: (*Server).eventStream},
 	{method: get, path: "/v1/vars", handle: variableList},
 	{method: get, path: "/v1/var/{id...}", handle: variableGet},
 	{

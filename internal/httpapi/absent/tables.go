@@ -5,7 +5,6 @@ package absent
 var unbuilt = []struct{ methods, path, what string }{
 	{"PUT", "/v1/agent/join", "servers join by their configuration: server { server_join { retry_join = [...] } }"},
 	{"GET", "/v1/agent/monitor/export", "exporting logs is not built yet: follow them with agent/monitor"},
-	{"GET", "/v1/event/stream", "the event stream is not built yet: use blocking queries"},
 	{"PUT", "/v1/node/{id}/drain",
 		"draining is not built yet: make the node ineligible and stop its allocations one by one"},
 	{"PUT", "/v1/node/{id}/evaluate", "evaluating a node is not built yet: evaluate its jobs"},

@@ -63,8 +63,8 @@ func (c *checker) launches(j *api.Job) {
 
 func (c *checker) periodic(j *api.Job) {
 	p := j.Periodic
-	if *j.Type != api.JobTypeBatch {
-		c.addf("periodic: only batch jobs are launched by the clock, and this is one of type %q", *j.Type)
+	if !job.RunsToEnd(*j.Type) {
+		c.addf("periodic: only batch and sysbatch jobs are launched by the clock, and this is one of type %q", *j.Type)
 	}
 	if *p.SpecType != cronSpec {
 		c.addf("periodic: its times are of type %q; there is %q", *p.SpecType, cronSpec)
@@ -91,8 +91,8 @@ const maxCrons = 100
 
 func (c *checker) parameterized(j *api.Job) {
 	p := j.ParameterizedJob
-	if *j.Type != api.JobTypeBatch {
-		c.addf("parameterized: only batch jobs are dispatched, and this is one of type %q", *j.Type)
+	if !job.RunsToEnd(*j.Type) {
+		c.addf("parameterized: only batch and sysbatch jobs are dispatched, and this is one of type %q", *j.Type)
 	}
 	if !slices.Contains([]string{job.PayloadOptional, job.PayloadRequired, job.PayloadForbidden}, p.Payload) {
 		c.addf("parameterized: payload %q is not known; use optional, required or forbidden", p.Payload)

@@ -10,6 +10,7 @@ import (
 	"berth/internal/server/controllers"
 	"berth/internal/server/endpoint/acls"
 	"berth/internal/server/endpoint/deployments"
+	"berth/internal/server/endpoint/events"
 	"berth/internal/server/endpoint/joining"
 	"berth/internal/server/endpoint/launches"
 	"berth/internal/server/endpoint/nodes"
@@ -194,6 +195,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.workloads.Register(s)
 	launches.New(launches.Config{Base: e.base, Proposer: e.cfg.Proposer}).Register(s)
 	sources.New(sources.Config{Base: e.base, Secrets: e.cfg.Variables}).Register(s)
+	events.Register(e.base, s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)
 	serving.Unary(e.base, s, wire.SystemSearch, e.search)
 	serving.Unary(e.base, s, wire.SigningKeys, e.signingKeys)

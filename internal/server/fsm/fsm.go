@@ -73,7 +73,8 @@ func (f *FSM) ApplyBatch(entries []raftlog.Entry) []any {
 // step is the application of one command. When it is done again it is read anew: a command may have changed itself.
 func (f *FSM) step(e raftlog.Entry, cmd Command, st Stamp, result *any) state.Step {
 	fresh := cmd
-	return state.Step{Stamp: st, Do: func(tx *state.Tx) (err error) {
+	k, _ := KindOf(cmd)
+	return state.Step{Stamp: st, Name: k.Name, Size: len(e.Data), Do: func(tx *state.Tx) (err error) {
 		defer func() {
 			if v := recover(); v != nil {
 				err = f.panicked(e.Index, cmd, v)

@@ -240,6 +240,15 @@ func ofCluster() []asked {
 		calls(wire.NodePoolPut, "gpu", &wire.NodePoolPutRequest{Pool: partition.NodePool{Name: "gpu"}}),
 		calls(wire.NodePoolDelete, "gpu", &wire.PartitionDeleteRequest{Name: "gpu"}),
 		calls(wire.SystemCounts, "", &list),
+		streams(wire.EventStream, "in app", &wire.EventRequest{Namespace: "app"}),
+		streams(wire.EventStream, "in *", &wire.EventRequest{Namespace: "*"}),
+		streams(wire.EventStream, "of jobs in app", eventsOf("app", wire.TopicJob)),
+		streams(wire.EventStream, "of volumes in *", eventsOf("*", wire.TopicVolume)),
+		streams(wire.EventStream, "of nodes", eventsOf("app", wire.TopicNode)),
+		streams(wire.EventStream, "of plugins", eventsOf("app", wire.TopicPlugin)),
+		streams(wire.EventStream, "of node pools", eventsOf("app", wire.TopicNodePool)),
+		streams(wire.EventStream, "of jobs and tokens", eventsOf("app", wire.TopicJob, wire.TopicACLToken)),
+		streams(wire.EventStream, "of what is not there", eventsOf("app", "Nothing")),
 		streams(wire.StateSave, "", &wire.Empty{}),
 		streams(wire.StateRestore, "", word),
 		calls(wire.RecoveryStatus, "", &list),
@@ -346,4 +355,12 @@ func ofVariables() []asked {
 	return append(out,
 		calls(wire.VariableGet, "in *", &wire.Ref[string]{Query: all, ID: "own"}),
 		calls(wire.VariablePut, "in *", &wire.VariablePutRequest{Namespace: "*", Path: "own"}))
+}
+
+func eventsOf(ns ids.Namespace, topics ...string) *wire.EventRequest {
+	r := &wire.EventRequest{Namespace: ns, Topics: map[string][]string{}}
+	for _, t := range topics {
+		r.Topics[t] = []string{"*"}
+	}
+	return r
 }

@@ -10,7 +10,7 @@ import (
 // table has an entry for every method that servers answer. What is not in it nobody may call.
 var table = func() map[string]entry {
 	out := map[string]entry{}
-	for _, e := range slices.Concat(cluster, ofNodes, jobs, deployments, allocs, storage, acls, variables) {
+	for _, e := range slices.Concat(cluster, ofNodes, jobs, deployments, allocs, storage, acls, variables, events) {
 		out[e.method] = e
 	}
 	return out

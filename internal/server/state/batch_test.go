@@ -124,7 +124,7 @@ func TestABatchIsSeenWhole(t *testing.T) {
 			return nil
 		}
 	}
-	s.Batch([]Step{{Stamp{Index: 1}, put("a")}, {Stamp{Index: 2}, put("b")}})
+	s.Batch([]Step{{Stamp: Stamp{Index: 1}, Do: put("a")}, {Stamp: Stamp{Index: 2}, Do: put("b")}})
 	if err := w.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}

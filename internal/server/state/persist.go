@@ -57,6 +57,7 @@ func (s *Store) Restore(r io.Reader) error {
 	defer s.writing.Unlock()
 	old := s.now.Swap(gen)
 	close(old.abandoned)
+	old.changes.Close()
 	return nil
 }
 

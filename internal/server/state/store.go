@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
+	"berth/internal/server/state/changes"
 	"berth/internal/server/state/newsfeed"
 )
 
@@ -21,6 +22,7 @@ type generation struct {
 	db        *memdb.MemDB
 	abandoned chan struct{}
 	news      newsfeed.Feed[News]
+	changes   changes.Feed
 }
 
 // New returns an empty store.
@@ -53,6 +55,9 @@ func (s *Store) Snapshot() *Snap {
 	gen := s.now.Load()
 	return &Snap{txn: gen.db.Txn(false), gen: gen}
 }
+
+// Changes is what is remembered of what the last commands changed. It is closed when the state is replaced.
+func (s *Store) Changes() *changes.Feed { return &s.now.Load().changes }
 
 // SnapshotAt waits until the state has reached index and returns it.
 func (s *Store) SnapshotAt(ctx context.Context, index uint64) (*Snap, error) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
+	"berth/internal/server/state/changes"
 	"berth/internal/wire"
 )
 
@@ -153,6 +154,7 @@ func (t *table[T]) put(tx *Tx, o *T) {
 	}
 	t.insert(tx.own, o)
 	tx.touch(t.name, false)
+	changes.Note(&tx.changes, t.name, string(t.key(o)), old, o)
 	t.tell(tx, old)
 	t.tell(tx, o)
 	freeze(tx, o)
@@ -166,6 +168,7 @@ func (t *table[T]) drop(tx *Tx, key Key) bool {
 	}
 	t.remove(tx.own, old)
 	tx.touch(t.name, true)
+	changes.Note(&tx.changes, t.name, string(key), old, nil)
 	t.tell(tx, old)
 	return true
 }

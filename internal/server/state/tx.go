@@ -5,6 +5,7 @@ import (
 
 	"github.com/hashicorp/go-memdb"
 
+	"berth/internal/server/state/changes"
 	"berth/internal/server/state/newsfeed"
 )
 
@@ -21,6 +22,7 @@ type Tx struct {
 	stamp   Stamp
 	touched []touch
 	news    newsfeed.News[News]
+	changes changes.Log
 	frozen  frozen
 }
 
@@ -79,6 +81,8 @@ func (tx *Tx) touch(table string, deleted bool) {
 // Step is one command that Batch runs.
 type Step struct {
 	Stamp Stamp
+	Name  string // of the command
+	Size  int    // bytes that it took of the log
 	// Do makes the change. When it failed after it had written, the steps before it are done again without it: it must
 	// do the same each time.
 	Do func(tx *Tx) error
@@ -86,7 +90,7 @@ type Step struct {
 
 // Write runs fn as one step at stamp. If fn fails nothing of it remains but the stamp: the state has seen the index.
 func (s *Store) Write(stamp Stamp, fn func(tx *Tx) error) error {
-	return s.Batch([]Step{{stamp, fn}})[0]
+	return s.Batch([]Step{{Stamp: stamp, Do: fn}})[0]
 }
 
 // Batch runs steps in order, each as Write does, and commits them together, where none fails after it had written: that
@@ -115,6 +119,7 @@ func (gen *generation) commit(steps []Step, errs []error) (done int) {
 	}
 	tx.gen.news.Add(tx.news)
 	tx.own.txn.Commit()
+	gen.changes.Add(&tx.changes)
 	verifyFrozen(tx)
 	return done
 }
@@ -136,6 +141,7 @@ func (tx *Tx) again(steps []Step, errs []error) {
 // had been committed.
 func (tx *Tx) run(step Step) (wrote bool, err error) {
 	tx.stamp, tx.touched = step.Stamp, tx.touched[:0]
+	tx.changes.Begin(step.Stamp.Index, step.Name, step.Size)
 	count := tx.own.count
 	if err = step.Do(tx); err != nil && tx.own.count != count {
 		return true, err
@@ -144,5 +150,6 @@ func (tx *Tx) run(step Step) (wrote bool, err error) {
 		tx.bump(t)
 	}
 	tx.setApplied()
+	tx.changes.End()
 	return false, err
 }

@@ -94,8 +94,8 @@ func (j *judgement) again(s *state.Snap, w *state.Watch) error {
 	return err
 }
 
-// rejudge judges once more, while a read goes on, by what the state says by now.
-func rejudge(ctx context.Context, s *state.Snap, w *state.Watch) error {
+// Again judges once more, while a read goes on, by what the state says by now.
+func Again(ctx context.Context, s *state.Snap, w *state.Watch) error {
 	j, is := ctx.Value(judgementKey{}).(*judgement)
 	if !is {
 		return nil

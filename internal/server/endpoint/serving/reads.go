@@ -21,7 +21,7 @@ func (b Base) Read(
 	}
 	wait += time.Duration(rand.Int64N(int64(wait)/16 + 1)) // clients that began together don't come back together
 	return state.Block(ctx, b.Store, q.MinIndex, wait, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		if err := rejudge(ctx, s, w); err != nil {
+		if err := Again(ctx, s, w); err != nil {
 			return 0, err
 		}
 		index, err := fn(s, w)

@@ -183,3 +183,19 @@ func (b Base) itself(req calling) bool {
 	n := b.Store.Snapshot().Node(nil, req.Calling())
 	return n == nil || req.Proves(n.SecretHash)
 }
+
+// Own adds the handler of a stream that every server answers by its own state. Whoever may open it may lose the right
+// to
+// it meanwhile: its handler asks Again.
+func Own[Req, In, Out any](
+	b Base, s *wire.Server, m wire.StreamMethod[Req, In, Out],
+	h func(context.Context, *Req, *wire.Stream[Out, In]) error,
+) {
+	m.Serve(s, func(req *Req, stream *wire.Stream[Out, In]) error {
+		ctx, err := Judge(stream.Context(), b.Store, m.Name(), req)
+		if err != nil {
+			return err
+		}
+		return h(ctx, req, stream)
+	})
+}
