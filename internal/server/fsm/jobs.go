@@ -34,14 +34,6 @@ func (c *JobRegister) Needs() uint64 {
 	return needs
 }
 
-// JobRegistered is the result of JobRegister and JobDeregister.
-type JobRegistered struct {
-	Outcome        string
-	Version        uint64
-	JobModifyIndex uint64
-	Eval           *eval.Eval // nil: nothing to follow
-}
-
 // Apply returns a *JobRegistered.
 func (c *JobRegister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	old := tx.Job(nil, c.Job.Namespace, c.Job.ID)
@@ -137,16 +129,6 @@ func (c *JobRegister) enforce(old *job.Job) error {
 		return nil
 	}
 	return fault.New(fault.Conflict, "", "", text)
-}
-
-// JobDeregister asks a job to stop, and with Purge forgets it; its allocs go by the evaluation that this makes.
-type JobDeregister struct {
-	Namespace       ids.Namespace
-	Job             ids.Job
-	Purge           bool
-	NoShutdownDelay bool
-	EvalPriority    int
-	Seed            string
 }
 
 // Apply returns a *JobRegistered.

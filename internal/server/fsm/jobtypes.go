@@ -1,6 +1,10 @@
 package fsm
 
-import "berth/internal/model/job"
+import (
+	"berth/internal/base/ids"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
+)
 
 // SchemaServices is the number of the cluster from which on jobs have services.
 const SchemaServices = 11
@@ -24,4 +28,22 @@ type JobRegister struct {
 	Again        bool `cbor:",omitempty"`
 	EvalPriority int  // 0: the job's
 	Seed         string
+}
+
+// JobRegistered is the result of JobRegister and JobDeregister.
+type JobRegistered struct {
+	Outcome        string
+	Version        uint64
+	JobModifyIndex uint64
+	Eval           *eval.Eval // nil: nothing to follow
+}
+
+// JobDeregister asks a job to stop, and with Purge forgets it; its allocs go by the evaluation that this makes.
+type JobDeregister struct {
+	Namespace       ids.Namespace
+	Job             ids.Job
+	Purge           bool
+	NoShutdownDelay bool
+	EvalPriority    int
+	Seed            string
 }
