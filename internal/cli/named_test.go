@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"berth/internal/cli"
 )
@@ -50,7 +52,9 @@ func TestACommandThatIsNamedCanBeTyped(t *testing.T) {
 	}
 	t.Chdir(t.TempDir()) // some write files
 	for _, n := range all {
-		got := inMemory(t.Context(), n.words...)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // some follow what comes
+		got := inMemory(ctx, n.words...)
+		cancel()
 		missing := got.code == 127 || strings.Contains(got.stderr, ` -help")`)
 		if n.whole && missing || got.code == 127 {
 			t.Errorf("%s: berth %s: %s", n.place, strings.Join(n.words, " "), got.stderr)
