@@ -52,7 +52,7 @@ func TestACommandThatIsNamedCanBeTyped(t *testing.T) {
 	}
 	t.Chdir(t.TempDir()) // some write files
 	for _, n := range all {
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // some follow what comes
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second) // to run out: some follow what comes
 		got := inMemory(ctx, n.words...)
 		cancel()
 		missing := got.code == 127 || strings.Contains(got.stderr, ` -help")`)

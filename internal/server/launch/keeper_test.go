@@ -97,7 +97,7 @@ func (h *house) want(zone *time.Location, want ...string) {
 
 // Given a job by the clock, when leaders change before, at and long after its time, and an answer is lost, then each
 // time has one child; of what was missed while nobody led there is one.
-func TestEachTimeHasOneChildWhoeverLeads(t *testing.T) {
+func TestEachTimeHasOneChildUnderAnyLeader(t *testing.T) {
 	story(t, "UTC", []string{"0 * * * *"}, func(h *house) {
 		h.pass(30 * time.Minute)
 		h.want(time.UTC)
@@ -130,7 +130,7 @@ func TestAChangeOfTheClocksLaunchesOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	story(t, "Europe/Berlin", []string{"30 2 25-27 3 *", "30 2 28-30 10 *"}, func(h *house) {
-		for _, quiet := range []time.Duration{84 * 24 * time.Hour, 214 * 24 * time.Hour} { // nobody leads, nothing is due
+		for _, quiet := range []time.Duration{84 * 24 * time.Hour, 214 * 24 * time.Hour} { // and nobody leads
 			h.stop()
 			time.Sleep(quiet)
 			h.lead()
