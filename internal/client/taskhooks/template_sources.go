@@ -41,7 +41,8 @@ func keyOf(t *hook.Task) sources.Task { return sources.Task{Alloc: t.Alloc.ID, N
 
 // template is what a renderer is given.
 func template(t *hook.Task, i int, tmpl *job.Template) (render.Template, error) {
-	text, err := "", error(nil)
+	var text string
+	var err error
 	if tmpl.SourcePath != "" {
 		text, err = read(t, i, tmpl) // what ${…} stands for in it is its own
 	} else {

@@ -221,7 +221,7 @@ func (c control) Run(ctx context.Context, command []string) (int, error) {
 	}
 	res, err := live.Exec(ctx, driver.ExecRequest{Command: command, Stdout: io.Discard, Stderr: io.Discard})
 	if res.Signal != 0 && err == nil {
-		return int(res.Signal) + 128, nil
+		return res.Signal + 128, nil
 	}
 	return res.ExitCode, err
 }

@@ -16,6 +16,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/calls"
 	"berth/internal/wire"
 )
 
@@ -31,14 +32,15 @@ func Asked(q url.Values, ns ids.Namespace) (*wire.EventRequest, error) {
 			key = wire.TopicAll
 		}
 		if topic == "" {
-			return nil, fmt.Errorf("Invalid key value pair for topic %q: it is TOPIC or TOPIC:KEY", text)
+			return nil, calls.BadRequest(
+				fmt.Sprintf("Invalid key value pair for topic %q: it is TOPIC or TOPIC:KEY", text))
 		}
 		out.Topics[topic] = append(out.Topics[topic], key)
 	}
 	if text := q.Get("index"); text != "" {
 		index, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("Unable to parse index: %q is no whole number", text)
+			return nil, calls.BadRequest(fmt.Sprintf("Unable to parse index: %q is no whole number", text))
 		}
 		out.Index = index
 	}

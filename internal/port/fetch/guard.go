@@ -30,7 +30,7 @@ func (g *Guard) check(at netip.AddrPort) error {
 	if slices.ContainsFunc(g.Allowed, func(p netip.Prefix) bool { return p.Contains(ip) }) {
 		return nil
 	}
-	kind := ""
+	var kind string
 	switch {
 	case ip.IsLoopback():
 		kind = "loopback"

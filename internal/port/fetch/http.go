@@ -119,7 +119,7 @@ func (f *fetching) download(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fault.Wrap(err, fault.Internal, "write", "what is received")
 	}
-	sum := hash.Hash(sha256.New())
+	sum := sha256.New()
 	if kind := sums[f.Source.Sum.Type]; kind != nil {
 		sum = kind()
 	}

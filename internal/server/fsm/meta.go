@@ -15,7 +15,7 @@ func init() {
 // Schema is the highest number of any command that this program knows, or of what their records have: what
 // it can propose and understand.
 func Schema() uint64 {
-	highest := uint64(max(network.Schema, job.SchemaBatches, job.SchemaFiles))
+	var highest uint64 = max(network.Schema, job.SchemaBatches, job.SchemaFiles)
 	for _, k := range Kinds() {
 		highest = max(highest, k.Schema)
 	}
