@@ -11,9 +11,8 @@ import (
 	"berth/internal/port/driver"
 )
 
-// Given what a job was dispatched with, when a task of it starts, then it is in the file that the task names, of the
-// task's user; what is too large, and a file that leads out of the task's directory, are refused, and nothing is written
-// there.
+// Given what a job was dispatched with, when a task of it starts, then it is in the file that the task names; what is
+// too large, and a file that leads out of the task's directory, are refused, and nothing is written there.
 func TestATaskFindsThePayloadOfItsJob(t *testing.T) {
 	x := withTemplates(t, driver.IsolationChroot)
 	x.Task.Job = &job.Job{Payload: []byte("it is late\n")}
