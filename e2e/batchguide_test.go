@@ -11,9 +11,9 @@ import (
 
 var pageFile = regexp.MustCompile("(?s)`([a-z.]+\\.hcl)`:\n\n```hcl\n(.*?)```")
 
-// TestTheGuideOfBatchJobs: given the guide of batch jobs, when its files are written and its commands typed in turn, then
-// each does what the page says: what is forced and what is dispatched runs to its end, with its payload, and one token
-// launches one job.
+// TestTheGuideOfBatchJobs: given the guide of batch jobs, when its files are written and its commands typed in turn,
+// then each does what the page says: what is forced and what is dispatched runs to its end, with its payload, and one
+// token launches one job.
 func TestTheGuideOfBatchJobs(t *testing.T) {
 	page, err := os.ReadFile("../docs/guides/batch.md")
 	must(t, err)
