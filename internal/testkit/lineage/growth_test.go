@@ -34,10 +34,11 @@ func (s *sim) expand(i int, bytes int64) {
 	reply, err := wire.VolumeExpand.Call(s.ctx(), s.world.site.reach(nil),
 		&wire.VolumeExpandRequest{Volume: volID(volName(i)), Min: bytes, Wait: time.Second})
 	s.note(fmt.Sprintf("%s of %d bytes", volName(i), bytes), err)
-	if err != nil {
+	if err != nil { // it may have been taken all the same, and then holds where it asks for less
+		p.asked = min(p.asked, bytes)
 		return
 	}
-	p.asked = max(p.asked, bytes)
+	p.asked = bytes // another size takes the place of one that is under way, also a smaller one
 	if reply.Outcome != wire.Accepted {
 		p.has = max(p.has, bytes)
 	}
