@@ -251,16 +251,33 @@ func TestWhatNoPortLeadsToIsNotReached(t *testing.T) {
 		t.Errorf("another machine reaches an alloc past its ports: %q", got)
 	}
 	r.serve(self, "127.0.0.1:9000")
-	must(t, r.within(web.Namespace, func() error { // a task with the right to it could do so
-		link, err := netlink.LinkByName("eth0")
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile("/proc/sys/net/ipv4/conf/eth0/route_localnet", []byte("1"), 0); err != nil {
-			return err
-		}
+	r.leadLoopback(web.Namespace, "172.26.64.1") // a task with the right to it could do so
+	if got, err := r.call(web.Namespace, "127.0.0.1:9000"); err == nil {
+		t.Errorf("an alloc reaches the node's loopback: %q", got)
+	}
+	if _, err := r.call(self, "127.0.0.1:9000"); err != nil {
+		t.Errorf("the node itself does not: %v", err)
+	}
+}
+
+// leadLoopback has a namespace send what is for 127.0.0.0/8 to a gateway, by its link eth0 or the only one that it has.
+func (r *rig) leadLoopback(namespace, gateway string) {
+	r.t.Helper()
+	must(r.t, r.within(namespace, func() error {
 		lo, err := netlink.LinkByName("lo")
 		if err != nil {
+			return err
+		}
+		routes, err := netlink.RouteGet(net.ParseIP(gateway))
+		if err != nil {
+			return err
+		}
+		link, err := netlink.LinkByIndex(routes[0].LinkIndex)
+		if err != nil {
+			return err
+		}
+		file := "/proc/sys/net/ipv4/conf/" + link.Attrs().Name + "/route_localnet"
+		if err := os.WriteFile(file, []byte("1"), 0); err != nil {
 			return err
 		}
 		local, err := netlink.ParseAddr("127.0.0.1/8")
@@ -269,14 +286,27 @@ func TestWhatNoPortLeadsToIsNotReached(t *testing.T) {
 		}
 		return errors.Join(netlink.AddrDel(lo, local), netlink.RouteAdd(&netlink.Route{
 			LinkIndex: link.Attrs().Index,
-			Gw:        net.ParseIP("172.26.64.1"),
+			Gw:        net.ParseIP(gateway),
 			Dst:       &net.IPNet{IP: net.IPv4(127, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)},
 		}))
 	}))
-	if got, err := r.call(web.Namespace, "127.0.0.1:9000"); err == nil {
-		t.Errorf("an alloc reaches the node's loopback: %q", got)
+}
+
+// TestAPortOfTheLoopbackIsTheNodesAlone: given a port at the node's 127.0.0.1, when a machine on the same link sends
+// what is for that address to the node, then it does not reach the alloc; the node itself does.
+func TestAPortOfTheLoopbackIsTheNodesAlone(t *testing.T) {
+	r := newRig(t)
+	must(t, r.b.Ensure())
+	must(t, r.b.Apply(network.Order([]network.Published{
+		{Host: netip.MustParseAddr("127.0.0.1"), Port: 8080, To: netip.MustParseAddr("172.26.64.10"), ToPort: 80},
+	})))
+	web := r.alloc("web", "172.26.64.10", "fd00:be::10")
+	r.serve(web.Namespace, ":80")
+	r.leadLoopback(r.other, nodeAddress)
+	if got, err := r.call(r.other, "127.0.0.1:8080"); err == nil {
+		t.Errorf("another machine reaches it: %q", got)
 	}
-	if _, err := r.call(self, "127.0.0.1:9000"); err != nil {
+	if _, err := r.call(self, "127.0.0.1:8080"); err != nil {
 		t.Errorf("the node itself does not: %v", err)
 	}
 }

@@ -149,7 +149,8 @@ type writer struct {
 
 // all writes every chain:
 //
-//	raw          what comes from allocs to or from 127.0.0.0/8 is dropped: answers are not at that address yet
+//	raw          what comes from elsewhere to or from 127.0.0.0/8 is dropped, before a port of the loopback makes it an
+//	             alloc's: from allocs, whose answers are not at that address yet, and from machines on the same link
 //	prerouting   ports of the node lead to allocs
 //	output       so for the node's own programs
 //	postrouting  what leaves the bridge has the node's address; what comes back to it by a port has the bridge's
@@ -161,8 +162,9 @@ func (w *writer) all(published []network.Published) {
 	}
 	raw := w.chain("raw", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, nftables.ChainPriorityRaw)
 	loopbackNet := netip.MustParsePrefix("127.0.0.0/8")
-	w.rule(raw, w.from(), ip(loopbackNet, dst), verdict(expr.VerdictDrop))
-	w.rule(raw, w.from(), ip(loopbackNet, src), verdict(expr.VerdictDrop))
+	elsewhere := link(expr.MetaKeyIIFNAME, expr.CmpOpNeq, "lo")
+	w.rule(raw, elsewhere, ip(loopbackNet, dst), verdict(expr.VerdictDrop))
+	w.rule(raw, elsewhere, ip(loopbackNet, src), verdict(expr.VerdictDrop))
 
 	pre := w.chain("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
 	out := w.chain("output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest)
