@@ -2,11 +2,13 @@ package variables
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
@@ -136,6 +138,10 @@ func valueOf(e *kit.Env, value string) (string, error) {
 		return value, nil
 	}
 	text, _, err := e.ReadFile(name, "value", maxFile)
+	if err == nil && !utf8.Valid(text) {
+		err = kit.Fail(fault.Invalid, "encode it, for instance by base64",
+			"%s holds no text in UTF-8, which values are", cmp.Or(name, "the standard input"))
+	}
 	return string(text), err
 }
 

@@ -73,7 +73,7 @@ func ValidBridge(name string) string {
 	switch {
 	case name == "" || len(name) > maxLink:
 		return "the name of a link has 1 to 15 bytes"
-	case name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n*?[\"\\"):
+	case name == "." || name == ".." || strings.ContainsAny(name, "/: \t\n*?[\"\\%"):
 		return "the kernel takes no such name for a link"
 	case IsLink(name):
 		return "links of allocations have names of this form"

@@ -86,7 +86,7 @@ func TestNamesOfLinksAreOursAndFit(t *testing.T) {
 		t.Error("tables do not go with their bridges")
 	}
 	for name, fine := range map[string]bool{"berth": true, "br.0": true, "": false, "a/b": false, "..": false,
-		"sixteen-bytes-xx": false, "berth0123456789": false} {
+		"sixteen-bytes-xx": false, "berth0123456789": false, "berth%d": false} {
 		if why := ValidBridge(name); (why == "") != fine {
 			t.Errorf("%q as a bridge: %q", name, why)
 		}
