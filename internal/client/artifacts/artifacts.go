@@ -130,7 +130,11 @@ func counted(n int) string {
 func (h *Hook) plan(t *hook.Task) ([]*wanted, error) {
 	var out []*wanted
 	bounds := h.within(t.Group)
-	guard := fetch.Guard{Allowed: h.Allowed, Ports: h.Ports, Own: own()}
+	mine, err := own()
+	if err != nil {
+		return nil, err
+	}
+	guard := fetch.Guard{Allowed: h.Allowed, Ports: h.Ports, Own: mine}
 	for i, a := range t.Task.Artifacts {
 		w, err := h.want(t, a)
 		if err != nil {
@@ -169,17 +173,17 @@ func (h *Hook) within(g *job.TaskGroup) fetch.Bounds {
 }
 
 // own are the addresses of the node as they are now.
-func own() (out []netip.Addr) {
+func own() (out []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
-		return nil // the loopback's are known
+		return nil, fault.Wrap(err, fault.Unavailable, "list", "the addresses of the node")
 	}
 	for _, a := range all {
 		if p, err := netip.ParsePrefix(a.String()); err == nil {
 			out = append(out, p.Addr().Unmap())
 		}
 	}
-	return out
+	return out, nil
 }
 
 func (h *Hook) want(t *hook.Task, a *job.Artifact) (*wanted, error) {
@@ -205,7 +209,7 @@ func (h *Hook) want(t *hook.Task, a *job.Artifact) (*wanted, error) {
 	w := &wanted{Request: fetch.Request{Source: *s, Mode: a.GetterMode, Headers: headers, Insecure: a.GetterInsecure}}
 	w.Place.UID, w.Place.GID = -1, -1
 	if a.Chown {
-		if w.Place.UID, w.Place.GID, err = ownerOf(t.User); err != nil {
+		if w.Place.UID, w.Place.GID, err = users.Owner(t.User); err != nil {
 			return nil, err
 		}
 	}
@@ -242,17 +246,6 @@ func (w *wanted) locate(t *hook.Task, a *job.Artifact) error {
 		w.Place.Rel = path.Dir(rel)
 	}
 	return nil
-}
-
-func ownerOf(user string) (uid, gid int, err error) {
-	if user == "" || os.Geteuid() != 0 {
-		return -1, -1, nil
-	}
-	u, err := users.Resolve(user)
-	if err != nil {
-		return 0, 0, err
-	}
-	return int(u.UID), int(u.GID), nil
 }
 
 // digest is what all artifacts of a task come to.

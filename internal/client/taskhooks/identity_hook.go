@@ -3,7 +3,6 @@ package taskhooks
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"berth/internal/base/fault"
@@ -35,7 +34,7 @@ func (h *Identity) Prestart(ctx context.Context, t *hook.Task) error {
 	}
 	holder := &identityHolder{task: t.Task, dir: t.TaskDir, control: t.Control}
 	var err error
-	if holder.file.uid, holder.file.gid, err = ownerOf(t.User); err != nil {
+	if holder.file.uid, holder.file.gid, err = users.Owner(t.User); err != nil {
 		return err
 	}
 	if t.Restored {
@@ -108,18 +107,6 @@ func gone(err error) error {
 		return nil
 	}
 	return err
-}
-
-// ownerOf is whom a file of a task belongs to; -1: whoever writes it.
-func ownerOf(user string) (uid, gid int, err error) {
-	if user == "" || os.Geteuid() != 0 {
-		return -1, -1, nil
-	}
-	u, err := users.Resolve(user)
-	if err != nil {
-		return 0, 0, err
-	}
-	return int(u.UID), int(u.GID), nil
 }
 
 // Sockets opens and closes the ways of tasks to the API; client/taskapi implements it.

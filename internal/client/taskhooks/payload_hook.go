@@ -8,6 +8,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
 	"berth/internal/model/job"
+	"berth/internal/port/users"
 )
 
 // Payload has a task find what its job was dispatched with, in a file of its local directory. Without one the file is
@@ -29,7 +30,7 @@ func (Payload) Prestart(_ context.Context, t *hook.Task) error {
 	if len(t.Job.Payload) > job.MaxPayload {
 		return fault.New(fault.Invalid, "write", "the payload", "it is larger than any job is dispatched with")
 	}
-	uid, gid, err := ownerOf(t.User)
+	uid, gid, err := users.Owner(t.User)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ package users
 
 import (
 	"errors"
+	"os"
 	"os/user"
 	"strconv"
 	"strings"
@@ -100,4 +101,17 @@ func isNumber(s string) bool {
 func number(s string) (uint32, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	return uint32(n), err
+}
+
+// Owner is whom a file belongs to that the agent makes for a task of a user; below 0: whoever writes it, where the task
+// names nobody or the agent is not root. Errors are those of Resolve.
+func Owner(spec string) (uid, gid int, err error) {
+	if spec == "" || os.Geteuid() != 0 {
+		return -1, -1, nil
+	}
+	u, err := Resolve(spec)
+	if err != nil {
+		return 0, 0, err
+	}
+	return int(u.UID), int(u.GID), nil
 }
