@@ -55,8 +55,8 @@ func newStatus(e *kit.Env) *kit.Command {
 	return &kit.Command{
 		Use:   "status [flags] [id]",
 		Short: "Show anything by the beginning of its id",
-		Long: "Without an argument, lists the jobs. With one, finds the job, allocation, node, evaluation, deployment, volume, " +
-			"plugin, namespace or node pool whose id begins so, and shows it.",
+		Long: "Without an argument, lists the jobs. With one, finds the job, allocation, node, evaluation, " +
+			"deployment, volume, plugin, namespace or node pool whose id begins so, and shows it.",
 		Example: `  berth status
   berth status 4ff1d9c5`,
 		IDs: "jobs",

@@ -8,13 +8,13 @@ import (
 	"net/netip"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"berth/internal/agent/overlay"
 	"berth/internal/base/fault"
 	"berth/internal/client/artifacts"
+	"berth/jobspec"
 )
 
 // Block is the artifact block of the client's.
@@ -81,9 +81,9 @@ func (b *Block) Settings(ports ...int) (artifacts.Settings, error) {
 		if text == "" {
 			text = usualSize
 		}
-		n, err := bytesOf(text)
+		n, err := jobspec.ParseSize(text)
 		if err != nil {
-			errs = append(errs, bad(name, err.Error(), "write a number of bytes, as in \"512MB\" or \"100GB\""))
+			errs = append(errs, bad(name, err.Error(), "leave it out for "+usualSize))
 		}
 		return n
 	}
@@ -143,30 +143,6 @@ func (b *Block) allowed() (out []netip.Prefix, err error) {
 		out = append(out, p)
 	}
 	return out, err
-}
-
-// units are what sizes are written in: thousands as disks are sold, and as memory is.
-var units = []struct {
-	name string
-	of   int64
-}{
-	{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
-	{"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3}, {"kB", 1e3}, {"B", 1}, {"", 1},
-}
-
-func bytesOf(text string) (int64, error) {
-	for _, u := range units {
-		number, is := strings.CutSuffix(strings.TrimSpace(text), u.name)
-		if !is {
-			continue
-		}
-		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
-		if err != nil || n < 0 || n > (1<<62)/u.of {
-			break
-		}
-		return n * u.of, nil
-	}
-	return 0, fmt.Errorf("%q is no size", text)
 }
 
 func subnet(text string) (netip.Prefix, error) {

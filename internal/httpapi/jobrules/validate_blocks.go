@@ -177,8 +177,8 @@ func (c *checker) update(at, jobType string, u *api.UpdateStrategy) {
 		c.addf("%s: update canary must not be negative, is %d", at, *u.Canary)
 	}
 	if *u.Canary > 0 && *u.MaxParallel <= 0 {
-		c.addf("%s: update canary needs max_parallel of at least 1: with 0 a new version takes the place of the old one at once",
-			at)
+		c.addf("%s: update canary needs max_parallel of at least 1: with 0 a new version takes the place of the old "+
+			"one at once", at)
 	}
 	if *u.Canary > 0 && jobType == api.JobTypeSystem {
 		c.addf("%s: update canary is not built for system jobs: they roll node by node, by max_parallel", at)

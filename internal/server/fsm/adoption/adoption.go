@@ -31,6 +31,9 @@ type OrphanAdopt struct {
 	Seed    string
 }
 
+// Needs is what the job's members need, as where it is registered.
+func (c *OrphanAdopt) Needs() uint64 { return (&fsm.JobRegister{Job: c.Job}).Needs() }
+
 // Orphan is what its node has of an alloc. Incarnation is that of the state from which the node received it; empty: the
 // node has lost that.
 type Orphan struct {
