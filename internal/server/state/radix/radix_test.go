@@ -1,0 +1,174 @@
+package radix
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// keys are short and of few letters, so that they begin alike, and one is the beginning of another.
+var keys = rapid.StringOfN(rapid.SampledFrom([]rune("ab\x00")), 0, 5, -1)
+
+// model is what a tree is held against.
+type model map[string]int
+
+func (m model) keys(holds func(string) bool) (out []int) {
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		if holds(k) {
+			out = append(out, m[k])
+		}
+	}
+	return out
+}
+
+// seen is what a tree had, a reader of it saw, and watches.
+type seen struct {
+	tree    Tree
+	is      model
+	watches []watched
+}
+
+type watched struct {
+	what  string
+	reads func(model) string
+	ch    <-chan struct{}
+}
+
+func (w watched) closed() bool {
+	select {
+	case <-w.ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// look holds a tree against what it should have.
+func (s *seen) look(r *rapid.T) {
+	prefix, key := keys.Draw(r, "prefix"), keys.Draw(r, "key")
+	var got, from []int
+	s.tree.Below(prefix)(func(o any) bool { got = append(got, o.(int)); return true })
+	if want := s.is.keys(func(k string) bool { return strings.HasPrefix(k, prefix) }); !slices.Equal(got, want) {
+		r.Fatalf("below %q there are %v, want %v", prefix, got, want)
+	}
+	s.tree.From(key)(func(o any) bool { from = append(from, o.(int)); return len(from) < 3 })
+	want := s.is.keys(func(k string) bool { return k >= key })
+	if want = want[:min(3, len(want))]; !slices.Equal(from, want) {
+		r.Fatalf("from %q on there are %v, want %v", key, from, want)
+	}
+	n, there := s.is[key]
+	if o := s.tree.Get(key); (o != nil) != there || there && o != n {
+		r.Fatalf("%q is %v, want %v (%v)", key, o, n, there)
+	}
+	s.watches = append(s.watches,
+		watched{"key " + key, func(m model) string { return fmt.Sprint(m[key]) }, s.tree.Watch(key)},
+		watched{"prefix " + prefix, func(m model) string {
+			return fmt.Sprint(m.keys(func(k string) bool { return strings.HasPrefix(k, prefix) }))
+		}, s.tree.WatchPrefix(prefix)})
+}
+
+// TestATreeIsAMapInOrder: whatever is put and deleted, shown in between and read later, a tree has what a map has, each
+// earlier tree has what it had, whoever watches what has changed hears of it, and nobody before it can be seen.
+func TestATreeIsAMapInOrder(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		now := &seen{tree: New(), is: model{}}
+		var earlier []*seen
+		for number := 1; number < 40; {
+			now.look(r)
+			x, is := now.tree.Txn(), maps.Clone(now.is)
+			for range rapid.IntRange(0, 6).Draw(r, "writes") {
+				number++
+				key := keys.Draw(r, "written")
+				switch rapid.SampledFrom([]string{"put", "put", "delete", "read", "show"}).Draw(r, "deed") {
+				case "put":
+					x.Put(key, number)
+					is[key] = number
+				case "delete":
+					if _, there := is[key]; x.Delete(key) != there {
+						r.Fatalf("%q was there: %v", key, there)
+					}
+					delete(is, key)
+				case "read": // what is written while it is read does not disturb it
+					var got []int
+					for o := range x.Below(key) {
+						got = append(got, o.(int))
+						number++
+						x.Put(key+"b", number)
+					}
+					want := is.keys(func(k string) bool { return strings.HasPrefix(k, key) })
+					if !slices.Equal(got, want) {
+						r.Fatalf("below %q there are %v, want %v", key, got, want)
+					}
+					if len(got) > 0 {
+						is[key+"b"] = number
+					}
+				case "show":
+					earlier = append(earlier, &seen{tree: x.Tree(), is: maps.Clone(is)})
+				}
+			}
+			for _, w := range now.watches {
+				if w.closed() {
+					r.Fatalf("%s: it is heard of before it can be seen", w.what)
+				}
+			}
+			next := &seen{tree: x.Tree(), is: is}
+			x.Notify()
+			for _, w := range now.watches {
+				if w.reads(now.is) != w.reads(is) && !w.closed() {
+					r.Fatalf("%s has changed, and who watches it does not hear", w.what)
+				}
+			}
+			earlier = append(earlier, now)
+			now = next
+			number++
+		}
+		for _, s := range earlier {
+			s.watches = nil
+			s.look(r)
+		}
+	})
+}
+
+// TestAChangeElsewhereWakesNobody: who watches a key or a prefix is not woken by what is written beside it.
+func TestAChangeElsewhereWakesNobody(t *testing.T) {
+	x := New().Txn()
+	for _, k := range []string{"a/1", "a/2", "b/1", "b/2"} {
+		x.Put(k, k)
+	}
+	before := x.Tree()
+	key, prefix := before.Watch("a/1"), before.WatchPrefix("a/")
+	y := before.Txn()
+	y.Put("b/1", "another")
+	y.Delete("b/2")
+	y.Notify()
+	for name, ch := range map[string]<-chan struct{}{"key": key, "prefix": prefix} {
+		select {
+		case <-ch:
+			t.Errorf("%s: it is woken", name)
+		default:
+		}
+	}
+}
+
+// TestWhoWatchesLateHearsAtOnce: an old tree that is watched after the change was committed is over at once, and so for
+// all who ask at the same time.
+func TestWhoWatchesLateHearsAtOnce(t *testing.T) {
+	x := New().Txn()
+	x.Put("a", 1)
+	before := x.Tree()
+	y := before.Txn()
+	y.Put("a", 2)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() { <-before.Watch("a") })
+	}
+	y.Notify()
+	wg.Wait()
+	<-before.Watch("a")
+	<-before.WatchPrefix("a")
+}

@@ -1,0 +1,136 @@
+package radix
+
+import (
+	"iter"
+	"slices"
+	"strings"
+)
+
+// edit is who made a node. Each transaction has its own, and another one after each tree that it has shown.
+type edit struct{ _ byte }
+
+// Txn makes another tree of one. What it has made itself and shown to nobody it changes in place.
+type Txn struct {
+	root *node
+	by   *edit
+	gone []*signal // of what is not in the new tree any more
+}
+
+// Txn begins to make another tree of this one, which stays as it is.
+func (t Tree) Txn() *Txn { return &Txn{root: t.root, by: &edit{}} }
+
+// Newest is the tree as it is now, and until it is written to again.
+func (x *Txn) Newest() Tree { return Tree{x.root} }
+
+// Tree is what the transaction has made so far. It stays as it is.
+func (x *Txn) Tree() Tree {
+	x.by = &edit{}
+	return Tree{x.root}
+}
+
+// atOnce is how many objects a reader of a tree that is being made is handed as they are. For more the tree is kept as
+// it is, and what is written next copies it again.
+const atOnce = 32
+
+// Below is that of the tree as it is now: what is written afterwards does not disturb it.
+func (x *Txn) Below(prefix string) iter.Seq[any] {
+	few, all := make([]any, 0, 1), true
+	x.Newest().Below(prefix)(func(o any) bool {
+		if all = len(few) < atOnce; all {
+			few = append(few, o)
+		}
+		return all
+	})
+	if all {
+		return slices.Values(few)
+	}
+	return x.Tree().Below(prefix)
+}
+
+// Notify tells those who watch what is another in the tree that was made. It is called when everybody can see that.
+func (x *Txn) Notify() {
+	for _, s := range x.gone {
+		s.give()
+	}
+	x.gone = nil
+}
+
+// own returns a node that may be changed in the place of one.
+func (x *Txn) own(n *node) *node {
+	if n.by == x.by {
+		return n
+	}
+	x.gone = append(x.gone, &n.signal)
+	return &node{by: x.by, prefix: n.prefix, leaf: n.leaf, edges: slices.Clone(n.edges)}
+}
+
+// Put files an object under a key, in the place of what was there.
+func (x *Txn) Put(key string, object any) {
+	x.root = x.own(x.root)
+	n, l := x.root, &leaf{object: object}
+	for rest := key; rest != ""; {
+		at, there := n.find(rest[0])
+		if !there {
+			to := &node{by: x.by, prefix: rest, leaf: l}
+			n.edges = slices.Insert(n.edges, at, edge{rest[0], to})
+			return
+		}
+		child := x.own(n.edges[at].to)
+		if common := shared(rest, child.prefix); common < len(child.prefix) {
+			upper := &node{by: x.by, prefix: child.prefix[:common], edges: []edge{{child.prefix[common], child}}}
+			child.prefix = child.prefix[common:]
+			child = upper
+		}
+		n.edges[at].to = child
+		n, rest = child, rest[len(child.prefix):]
+	}
+	x.abandon(n.leaf)
+	n.leaf = l
+}
+
+// abandon notes that a leaf is not there any more.
+func (x *Txn) abandon(l *leaf) {
+	if l != nil {
+		x.gone = append(x.gone, &l.signal)
+	}
+}
+
+// shared is how many bytes two texts begin with alike.
+func shared(a, b string) (n int) {
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+// Delete removes what is filed under a key, and tells whether there was something.
+func (x *Txn) Delete(key string) bool {
+	if x.root.get(key) == nil {
+		return false
+	}
+	x.root = x.own(x.root)
+	x.remove(x.root, key)
+	return true
+}
+
+// remove takes what is filed under what is left of a key from below a node.
+func (x *Txn) remove(n *node, rest string) {
+	if rest == "" {
+		x.abandon(n.leaf)
+		n.leaf = nil
+		return
+	}
+	at, _ := n.find(rest[0])
+	child := x.own(n.edges[at].to)
+	n.edges[at].to = child
+	x.remove(child, strings.TrimPrefix(rest, child.prefix))
+	switch {
+	case child.leaf != nil:
+	case len(child.edges) == 0:
+		n.edges = slices.Delete(n.edges, at, at+1)
+	case len(child.edges) == 1:
+		only := x.own(child.edges[0].to)
+		only.prefix = child.prefix + only.prefix
+		n.edges[at].to = only
+	}
+}
