@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,6 +34,10 @@ type Client struct {
 // decoding reads replies as encoding/json does, but for what is not JSON: that is found on the way, not by a pass over
 // the whole reply before the first field.
 var decoding = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsonv1.ReportErrorsWithLegacySemantics(false))
+
+// encoding writes requests as encoding/json does. What is known of a type serves replies, too: to look at all that a
+// job is made of takes a command as long as its call.
+var encoding = jsonv1.DefaultOptionsV1()
 
 // handshakeTime bounds the opening of a WebSocket.
 const handshakeTime = 30 * time.Second
@@ -186,7 +189,7 @@ func (r *call) setBool(name string, value bool) *call {
 }
 
 func (r *call) json(body any) *call {
-	data, err := json.Marshal(body)
+	data, err := jsonv2.Marshal(body, encoding)
 	if err != nil {
 		r.err = fmt.Errorf("the request cannot be encoded: %w", err)
 		return r

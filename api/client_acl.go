@@ -37,9 +37,7 @@ func (a ACL) OwnPolicies(ctx context.Context, o *QueryOptions) ([]*ACLPolicyList
 
 // Policy returns a policy.
 func (a ACL) Policy(ctx context.Context, name string, o *QueryOptions) (*ACLPolicy, *QueryMeta, error) {
-	var out ACLPolicy
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "acl", "policy", name).read(o), &out)
-	return &out, meta, err
+	return get[ACLPolicy](ctx, a.c, o, "acl", "policy", name)
 }
 
 // PutPolicy writes a policy.
@@ -63,16 +61,12 @@ func (a ACL) Roles(ctx context.Context, o *QueryOptions) ([]*ACLRole, *QueryMeta
 
 // Role returns a role by its id.
 func (a ACL) Role(ctx context.Context, id string, o *QueryOptions) (*ACLRole, *QueryMeta, error) {
-	var out ACLRole
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "acl", "role", id).read(o), &out)
-	return &out, meta, err
+	return get[ACLRole](ctx, a.c, o, "acl", "role", id)
 }
 
 // RoleNamed returns a role by its name.
 func (a ACL) RoleNamed(ctx context.Context, name string, o *QueryOptions) (*ACLRole, *QueryMeta, error) {
-	var out ACLRole
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "acl", "role", "name", name).read(o), &out)
-	return &out, meta, err
+	return get[ACLRole](ctx, a.c, o, "acl", "role", "name", name)
 }
 
 // PutRole writes a role: a new one if it has no id.
@@ -101,16 +95,12 @@ func (a ACL) Tokens(ctx context.Context, o *QueryOptions) ([]*ACLTokenListStub, 
 
 // Token returns a token by its accessor, without its secret.
 func (a ACL) Token(ctx context.Context, accessor string, o *QueryOptions) (*ACLToken, *QueryMeta, error) {
-	var out ACLToken
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "acl", "token", accessor).read(o), &out)
-	return &out, meta, err
+	return get[ACLToken](ctx, a.c, o, "acl", "token", accessor)
 }
 
 // Self returns the token that the client shows.
 func (a ACL) Self(ctx context.Context, o *QueryOptions) (*ACLToken, *QueryMeta, error) {
-	var out ACLToken
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "acl", "token", "self").read(o), &out)
-	return &out, meta, err
+	return get[ACLToken](ctx, a.c, o, "acl", "token", "self")
 }
 
 // PutToken writes a token: a new one if it has no accessor, and then the answer has its secret, which stands nowhere

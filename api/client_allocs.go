@@ -35,9 +35,7 @@ func (a Allocations) List(ctx context.Context, o *QueryOptions) ([]*AllocationLi
 
 // Get returns an allocation in full.
 func (a Allocations) Get(ctx context.Context, id string, o *QueryOptions) (*Allocation, *QueryMeta, error) {
-	var out Allocation
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "allocation", id).read(o), &out)
-	return &out, meta, err
+	return get[Allocation](ctx, a.c, o, "allocation", id)
 }
 
 // Stop stops an allocation; its job is evaluated anew.
@@ -76,6 +74,15 @@ func (a Allocations) Stats(ctx context.Context, id string, o *QueryOptions) (*Al
 func (a Allocations) Checks(ctx context.Context, id string, o *QueryOptions) (map[string]*AllocCheckStatus, error) {
 	var out map[string]*AllocCheckStatus
 	_, err := a.c.do(ctx, newCall(http.MethodGet, "client", "allocation", id, "checks").read(o), &out)
+	return out, err
+}
+
+// ConsulServices returns how the services of an allocation stand in Consul, ordered by their ids.
+func (a Allocations) ConsulServices(
+	ctx context.Context, id string, o *QueryOptions,
+) ([]*ConsulServiceStatus, error) {
+	var out []*ConsulServiceStatus
+	_, err := a.c.do(ctx, newCall(http.MethodGet, "allocation", id, "consul").read(o), &out)
 	return out, err
 }
 
@@ -134,9 +141,7 @@ func (n Nodes) List(ctx context.Context, o *QueryOptions) ([]*NodeListStub, *Que
 
 // Get returns a node in full.
 func (n Nodes) Get(ctx context.Context, id string, o *QueryOptions) (*Node, *QueryMeta, error) {
-	var out Node
-	meta, err := n.c.do(ctx, newCall(http.MethodGet, "node", id).read(o), &out)
-	return &out, meta, err
+	return get[Node](ctx, n.c, o, "node", id)
 }
 
 // Allocations returns the allocations on a node in full, newest first.
@@ -155,27 +160,21 @@ func (n Nodes) SetEligibility(
 	if eligible {
 		req.Eligibility = NodeSchedulingEligible
 	}
-	var out NodeUpdateResponse
-	meta, err := n.c.do(ctx, newCall(http.MethodPut, "node", id, "eligibility").write(o).json(req), &out)
-	return &out, meta, err
+	return put[NodeUpdateResponse](ctx, n.c, o, req, "node", id, "eligibility")
 }
 
 // RebootConfirm vouches that nothing runs under a node's identity but the agent that the servers obey.
 func (n Nodes) RebootConfirm(
 	ctx context.Context, id string, req *NodeRebootConfirmRequest, o *WriteOptions,
 ) (*NodeRebootConfirmResponse, *QueryMeta, error) {
-	var out NodeRebootConfirmResponse
-	meta, err := n.c.do(ctx, newCall(http.MethodPut, "node", id, "reboot-confirm").write(o).json(req), &out)
-	return &out, meta, err
+	return put[NodeRebootConfirmResponse](ctx, n.c, o, req, "node", id, "reboot-confirm")
 }
 
 // Readmit makes the token by which one agent that has lost its store takes up a node's identity.
 func (n Nodes) Readmit(
 	ctx context.Context, id string, req *NodeReadmitRequest, o *WriteOptions,
 ) (*NodeReadmitResponse, *QueryMeta, error) {
-	var out NodeReadmitResponse
-	meta, err := n.c.do(ctx, newCall(http.MethodPut, "node", id, "readmit").write(o).json(req), &out)
-	return &out, meta, err
+	return put[NodeReadmitResponse](ctx, n.c, o, req, "node", id, "readmit")
 }
 
 // ForgetMount says of an unknown mount of a node that it is none of a volume that the cluster knows: it holds up no

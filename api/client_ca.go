@@ -7,9 +7,7 @@ import (
 
 // CA tells which roots are trusted.
 func (a Operator) CA(ctx context.Context, o *QueryOptions) (*CA, *QueryMeta, error) {
-	var out CA
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "operator", "ca").read(o), &out)
-	return &out, meta, err
+	return get[CA](ctx, a.c, o, "operator", "ca")
 }
 
 // RotateCA replaces the root by a new one. That before is trusted for 90 days, or until FinishCA.

@@ -84,9 +84,7 @@ func (a Cluster) Namespaces(ctx context.Context, o *QueryOptions) ([]*Namespace,
 
 // Namespace returns one namespace.
 func (a Cluster) Namespace(ctx context.Context, name string, o *QueryOptions) (*Namespace, *QueryMeta, error) {
-	var out Namespace
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "namespace", name).read(o), &out)
-	return &out, meta, err
+	return get[Namespace](ctx, a.c, o, "namespace", name)
 }
 
 // PutNamespace writes a namespace: a new one, or in place of the one of its name.
@@ -110,9 +108,7 @@ func (a Cluster) NodePools(ctx context.Context, o *QueryOptions) ([]*NodePool, *
 
 // NodePool returns one node pool.
 func (a Cluster) NodePool(ctx context.Context, name string, o *QueryOptions) (*NodePool, *QueryMeta, error) {
-	var out NodePool
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "node", "pool", name).read(o), &out)
-	return &out, meta, err
+	return get[NodePool](ctx, a.c, o, "node", "pool", name)
 }
 
 // PutNodePool writes a node pool: a new one, or in place of the one of its name.

@@ -27,9 +27,7 @@ func (c *Client) deployments(ctx context.Context, r *call) ([]*Deployment, *Quer
 
 // Get returns a deployment.
 func (d Deployments) Get(ctx context.Context, id string, o *QueryOptions) (*Deployment, *QueryMeta, error) {
-	var out Deployment
-	meta, err := d.c.do(ctx, newCall(http.MethodGet, "deployment", id).read(o), &out)
-	return &out, meta, err
+	return get[Deployment](ctx, d.c, o, "deployment", id)
 }
 
 // Allocations returns the allocations that a deployment placed or changed, newest first.
@@ -69,27 +67,19 @@ func (d Deployments) SetHealth(
 func (d Deployments) update(
 	ctx context.Context, what, id string, body any, o *WriteOptions,
 ) (*DeploymentUpdateResponse, *QueryMeta, error) {
-	var out DeploymentUpdateResponse
-	meta, err := d.c.do(ctx, newCall(http.MethodPut, "deployment", what, id).write(o).json(body), &out)
-	return &out, meta, err
+	return put[DeploymentUpdateResponse](ctx, d.c, o, body, "deployment", what, id)
 }
 
 // Revert registers a version of a job again as its newest one; prior, if it is given, must be the present version.
 func (j Jobs) Revert(
 	ctx context.Context, id string, version uint64, prior *uint64, o *WriteOptions,
 ) (*JobRegisterResponse, *QueryMeta, error) {
-	var out JobRegisterResponse
-	body := &JobRevertRequest{id, version, prior}
-	meta, err := j.c.do(ctx, newCall(http.MethodPut, "job", id, "revert").write(o).json(body), &out)
-	return &out, meta, err
+	return put[JobRegisterResponse](ctx, j.c, o, &JobRevertRequest{id, version, prior}, "job", id, "revert")
 }
 
 // Stable says by hand whether a version of a job is one to go back to.
 func (j Jobs) Stable(
 	ctx context.Context, id string, version uint64, stable bool, o *WriteOptions,
 ) (*JobStabilityResponse, *QueryMeta, error) {
-	var out JobStabilityResponse
-	body := &JobStabilityRequest{id, version, stable}
-	meta, err := j.c.do(ctx, newCall(http.MethodPut, "job", id, "stable").write(o).json(body), &out)
-	return &out, meta, err
+	return put[JobStabilityResponse](ctx, j.c, o, &JobStabilityRequest{id, version, stable}, "job", id, "stable")
 }

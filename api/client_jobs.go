@@ -24,18 +24,14 @@ func (j Jobs) List(ctx context.Context, o *QueryOptions) ([]*JobListStub, *Query
 
 // Get returns a job in full.
 func (j Jobs) Get(ctx context.Context, id string, o *QueryOptions) (*Job, *QueryMeta, error) {
-	var out Job
-	meta, err := j.c.do(ctx, newCall(http.MethodGet, "job", id).read(o), &out)
-	return &out, meta, err
+	return get[Job](ctx, j.c, o, "job", id)
 }
 
 // Register creates or changes a job.
 func (j Jobs) Register(
 	ctx context.Context, req *JobRegisterRequest, o *WriteOptions,
 ) (*JobRegisterResponse, *QueryMeta, error) {
-	var out JobRegisterResponse
-	meta, err := j.c.do(ctx, newCall(http.MethodPut, "jobs").write(o).json(req), &out)
-	return &out, meta, err
+	return put[JobRegisterResponse](ctx, j.c, o, req, "jobs")
 }
 
 // Plan tells what Register would do.
@@ -44,18 +40,14 @@ func (j Jobs) Plan(ctx context.Context, req *JobPlanRequest, o *WriteOptions) (*
 	if req.Job != nil && req.Job.ID != nil {
 		id = *req.Job.ID
 	}
-	var out JobPlanResponse
-	meta, err := j.c.do(ctx, newCall(http.MethodPut, "job", id, "plan").write(o).json(req), &out)
-	return &out, meta, err
+	return put[JobPlanResponse](ctx, j.c, o, req, "job", id, "plan")
 }
 
 // Validate has the servers check a job without keeping it.
 func (j Jobs) Validate(
 	ctx context.Context, req *JobValidateRequest, o *WriteOptions,
 ) (*JobValidateResponse, *QueryMeta, error) {
-	var out JobValidateResponse
-	meta, err := j.c.do(ctx, newCall(http.MethodPut, "validate", "job").write(o).json(req), &out)
-	return &out, meta, err
+	return put[JobValidateResponse](ctx, j.c, o, req, "validate", "job")
 }
 
 // Parse has the servers turn a job file into a job.
@@ -96,9 +88,7 @@ func (j Jobs) Start(ctx context.Context, id string, o *WriteOptions) (*JobRegist
 func (j Jobs) Evaluate(
 	ctx context.Context, req *JobEvaluateRequest, o *WriteOptions,
 ) (*JobRegisterResponse, *QueryMeta, error) {
-	var out JobRegisterResponse
-	meta, err := j.c.do(ctx, newCall(http.MethodPut, "job", req.JobID, "evaluate").write(o).json(req), &out)
-	return &out, meta, err
+	return put[JobRegisterResponse](ctx, j.c, o, req, "job", req.JobID, "evaluate")
 }
 
 // Allocations returns the allocations of a job, newest first; all includes those of earlier jobs of the same id.
@@ -129,9 +119,7 @@ func (j Jobs) Deployments(
 
 // Summary counts the allocations of a job.
 func (j Jobs) Summary(ctx context.Context, id string, o *QueryOptions) (*JobSummary, *QueryMeta, error) {
-	var out JobSummary
-	meta, err := j.c.do(ctx, newCall(http.MethodGet, "job", id, "summary").read(o), &out)
-	return &out, meta, err
+	return get[JobSummary](ctx, j.c, o, "job", id, "summary")
 }
 
 // Versions returns the kept versions of a job, newest first, and with diffs their differences.

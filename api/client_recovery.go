@@ -14,9 +14,7 @@ func (c *Client) Operator() Operator { return Operator{c} }
 
 // Recovery returns what the servers wait for before they trust their state.
 func (a Operator) Recovery(ctx context.Context, o *QueryOptions) (*RecoveryStatus, *QueryMeta, error) {
-	var out RecoveryStatus
-	meta, err := a.c.do(ctx, newCall(http.MethodGet, "operator", "recovery").read(o), &out)
-	return &out, meta, err
+	return get[RecoveryStatus](ctx, a.c, o, "operator", "recovery")
 }
 
 // BeginRecovery says that the servers' state is older than the world.

@@ -30,17 +30,13 @@ func (v Volumes) List(ctx context.Context, o *QueryOptions) ([]*CSIVolumeListStu
 
 // Get returns a volume in full.
 func (v Volumes) Get(ctx context.Context, id string, o *QueryOptions) (*CSIVolume, *QueryMeta, error) {
-	var out CSIVolume
-	meta, err := v.c.do(ctx, newCall(http.MethodGet, "volume", "csi", id).read(o), &out)
-	return &out, meta, err
+	return get[CSIVolume](ctx, v.c, o, "volume", "csi", id)
 }
 
 // Usage returns how full a volume is and in which condition, as the nodes that use it measured it last; an addition of
 // Berth.
 func (v Volumes) Usage(ctx context.Context, id string, o *QueryOptions) (*CSIVolumeUsage, *QueryMeta, error) {
-	var out CSIVolumeUsage
-	meta, err := v.c.do(ctx, newCall(http.MethodGet, "volume", "csi", id, "usage").read(o), &out)
-	return &out, meta, err
+	return get[CSIVolumeUsage](ctx, v.c, o, "volume", "csi", id, "usage")
 }
 
 // Create has the provider make a volume, or changes one that exists.
@@ -69,9 +65,7 @@ func (v Volumes) Register(
 func (v Volumes) Expand(
 	ctx context.Context, id string, req *CSIVolumeExpandRequest, o *WriteOptions,
 ) (*CSIVolumeCreateResponse, *QueryMeta, error) {
-	var out CSIVolumeCreateResponse
-	meta, err := v.c.do(ctx, newCall(http.MethodPut, "volume", "csi", id, "expand").write(o).json(req), &out)
-	return &out, meta, err
+	return put[CSIVolumeCreateResponse](ctx, v.c, o, req, "volume", "csi", id, "expand")
 }
 
 // Delete has the provider delete a volume and forgets it. It waits at most wait until nobody uses the volume; 0 leaves
@@ -201,16 +195,12 @@ func (p Plugins) List(ctx context.Context, o *QueryOptions) ([]*CSIPluginListStu
 
 // Get returns a plugin in full.
 func (p Plugins) Get(ctx context.Context, id string, o *QueryOptions) (*CSIPlugin, *QueryMeta, error) {
-	var out CSIPlugin
-	meta, err := p.c.do(ctx, newCall(http.MethodGet, "plugin", "csi", id).read(o), &out)
-	return &out, meta, err
+	return get[CSIPlugin](ctx, p.c, o, "plugin", "csi", id)
 }
 
 // Rebind gives what another provider of the plugin had to the provider that serves it now.
 func (p Plugins) Rebind(
 	ctx context.Context, id string, req *CSIPluginRebindRequest, o *WriteOptions,
 ) (*CSIPluginRebindResponse, *QueryMeta, error) {
-	var out CSIPluginRebindResponse
-	meta, err := p.c.do(ctx, newCall(http.MethodPut, "plugin", "csi", id, "rebind").write(o).json(req), &out)
-	return &out, meta, err
+	return put[CSIPluginRebindResponse](ctx, p.c, o, req, "plugin", "csi", id, "rebind")
 }

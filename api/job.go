@@ -62,6 +62,13 @@ type Job struct {
 	VersionTag               *JobVersionTag
 }
 
+// TagVersionRequest names a version of a job.
+type TagVersionRequest struct {
+	Version     uint64
+	Latest      bool // the newest, if Version is 0
+	Description string
+}
+
 // JobVersionTag is a name given to one version of a job.
 type JobVersionTag struct {
 	Name        string

@@ -30,8 +30,17 @@ type JoinToken struct {
 	Expires  time.Time
 	Created  time.Time
 	By       string
+	// Joined are who came in by it, in lists: the count of its uses, and whose they were.
+	Joined []*JoinedMember `json:",omitempty"`
 	// Token is what is shown to join. It is in the answer to the request that made it, and nowhere else.
 	Token string `json:",omitempty"`
+}
+
+// JoinedMember is a node or a server that came in by a join token.
+type JoinedMember struct {
+	ID     string // of the node, or the name of the server
+	Time   time.Time
+	Denied bool // it is let in no more
 }
 
 // CreateJoinToken makes a join token.

@@ -57,6 +57,8 @@ type Node struct {
 	Orphans []*NodeOrphan `json:",omitempty"`
 	// UnknownMounts hold up the release of their plugin's volumes on the node (Berth's own).
 	UnknownMounts []*NodeUnknownMount `json:",omitempty"`
+	// UnclaimedVolumes are what the node says to hold although nothing on it has a claim of it (Berth's own).
+	UnclaimedVolumes []*NodeUnclaimedVolume `json:",omitempty"`
 	// RefusedAgents show the node's identity while another agent acts as it (Berth's own).
 	RefusedAgents []*NodeRefusedAgent `json:",omitempty"`
 	CreateIndex   uint64
@@ -114,6 +116,17 @@ type NodeUnknownMount struct {
 	Path   string
 	Device string // major:minor
 	FSType string
+}
+
+// NodeUnclaimedVolume is a volume that a node says to hold although no allocation on it has a claim of it: of before a
+// restore, or the node is wrong, or in other hands. While it says so the volume is given to nobody else (Berth's own).
+type NodeUnclaimedVolume struct {
+	Namespace  string // of the volume, as the node knows it
+	VolumeID   string
+	PluginID   string
+	ExternalID string
+	State      string   // in words
+	Allocs     []string // for which the node says to have it mounted
 }
 
 // NodeAttributeLocalCSI is the attribute of nodes whose agent is to run the bundled storage plugin (Berth's own). The
@@ -219,7 +232,16 @@ type NodeDeviceResource struct {
 	Type       string
 	Name       string
 	Instances  []*NodeDevice
-	Attributes map[string]any
+	Attributes map[string]*Attribute
+}
+
+// Attribute is what a device has of something: one of the four, in a unit or none.
+type Attribute struct {
+	FloatVal  *float64 `json:"Float,omitempty"`
+	IntVal    *int64   `json:"Int,omitempty"`
+	StringVal *string  `json:"String,omitempty"`
+	BoolVal   *bool    `json:"Bool,omitempty"`
+	Unit      string
 }
 
 // NodeDevice is one device.

@@ -98,7 +98,7 @@ type OIDCConfiguration struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// JSONWebKey is one public key; curve and x are those of RFC 8037.
+// JSONWebKey is one public key; curve and x are those of RFC 8037, n and e those of RFC 7518.
 type JSONWebKey struct {
 	KeyType   string `json:"kty"`
 	Use       string `json:"use"`
@@ -106,4 +106,6 @@ type JSONWebKey struct {
 	Algorithm string `json:"alg"`
 	Curve     string `json:"crv,omitempty"`
 	X         string `json:"x,omitempty"`
+	Modulus   string `json:"n,omitempty"`
+	Exponent  string `json:"e,omitempty"`
 }

@@ -85,6 +85,19 @@ type AllocCheckStatus struct {
 	Timestamp  int64 // Unix seconds
 }
 
+// ConsulServiceStatus is how a service of an allocation stands in Consul.
+type ConsulServiceStatus struct {
+	ID         string
+	Service    string
+	Task       string // that answers for it; empty: the group
+	Registered bool   // the agent of Consul has it
+	Reason     string // why it is not; empty: nothing stands in its way
+	Since      int64  // Unix seconds: how it stands since then; 0: not known
+	Tags       []string
+	Address    string
+	Port       int
+}
+
 // ServiceRegistration is one instance of a service: who it is, and where.
 type ServiceRegistration struct {
 	ID          string

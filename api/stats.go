@@ -53,9 +53,27 @@ type DeviceGroupStats struct {
 
 // DeviceStats are the statistics of one device, as its plugin reports them.
 type DeviceStats struct {
-	Summary   map[string]any
-	Stats     map[string]any
+	Summary   *StatValue // what says most of it
+	Stats     *StatObject
 	Timestamp time.Time
+}
+
+// StatObject holds figures by name, and further objects.
+type StatObject struct {
+	Nested     map[string]*StatObject
+	Attributes map[string]*StatValue
+}
+
+// StatValue is one figure. One with a denominator is a part of that.
+type StatValue struct {
+	FloatNumeratorVal   *float64 `json:",omitempty"`
+	FloatDenominatorVal *float64 `json:",omitempty"`
+	IntNumeratorVal     *int64   `json:",omitempty"`
+	IntDenominatorVal   *int64   `json:",omitempty"`
+	StringVal           *string  `json:",omitempty"`
+	BoolVal             *bool    `json:",omitempty"`
+	Unit                string   `json:",omitempty"`
+	Desc                string   `json:",omitempty"`
 }
 
 // AllocResourceUsage is what an allocation and its tasks use.

@@ -27,5 +27,5 @@ type VariableMetadata struct {
 type VariableLock struct {
 	TTL       string // a duration, such as "15s"
 	LockDelay string // after it was lost, before it can be acquired again
-	ID        string // empty for who may not write the variable
+	ID        string // empty for who has not shown it, but for those who run the cluster
 }

@@ -42,7 +42,7 @@ type calls struct {
 
 var names = regexp.MustCompile(
 	`^(/v1/(?:jobs?|node/pool|node|allocation|evaluation|deployment|namespace|service|volume/csi|volume/host|plugin/csi|` +
-		`client/allocation|client/fs/[a-z]+|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
+		`client/allocation|client/fs/[a-z]+|scaling/policy|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
 
 // RoundTrip implements http.RoundTripper.
 func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {

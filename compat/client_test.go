@@ -43,6 +43,8 @@ var needed = []string{
 	"GET /v1/volumes/snapshot", "DELETE /v1/volumes/snapshot",
 	"GET /v1/services", "GET /v1/service/*", "GET /v1/allocation/*/services",
 	"GET /v1/job/*/services", "GET /v1/client/allocation/*/checks",
+	"GET /v1/job/*/scale", "PUT /v1/job/*/scale", "GET /v1/scaling/policies", "GET /v1/scaling/policy/*",
+	"PUT /v1/job/*/versions/first/tag", "DELETE /v1/job/*/versions/first/tag",
 	"GET /v1/plugins", "GET /v1/plugin/csi/*", "PUT /v1/job/*/dispatch", "PUT /v1/job/*/periodic/force",
 	"PUT /v1/acl/bootstrap", "GET /v1/acl/policies", "GET /v1/acl/policy/*", "PUT /v1/acl/policy/*",
 	"DELETE /v1/acl/policy/*", "GET /v1/acl/roles", "PUT /v1/acl/role", "GET /v1/acl/role/*", "PUT /v1/acl/role/*",
@@ -57,7 +59,7 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		tell func(*agent)
-	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife}, {"services", servicesAreFound}, {"variables", variablesAreKept}, {"events", eventsAreFollowed}, {"launches", launched},
+	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife}, {"services", servicesAreFound}, {"variables", variablesAreKept}, {"events", eventsAreFollowed}, {"launches", launched}, {"scaling", scaled},
 		{"logs from the end", logsFromTheEnd}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes",
 			volumes}, {"refusals", refusals}, {"words of nodes", nodeWords}, {"what agents refuse", agentTruths}, {"access lists", accessLists}, {"partitions", divided}, {"end", theEnd}} {
 		t.Run(story.name, func(t *testing.T) {

@@ -24,6 +24,14 @@ type bridged struct {
 
 func newBridged(t *testing.T) *bridged {
 	t.Helper()
+	b := preparedBridged(t)
+	b.start()
+	return b
+}
+
+// preparedBridged is one whose agent has not been started.
+func preparedBridged(t *testing.T) *bridged {
+	t.Helper()
 	b := &bridged{machine: prepare(t, false), network: namespace(t), outside: namespace(t)}
 	networks := filepath.Join(b.root, "networks.hcl")
 	must(t, os.WriteFile(networks, []byte(`
@@ -51,7 +59,6 @@ client {
 		must(t, err)
 		cmd.Path = path
 	}
-	b.start()
 	return b
 }
 
@@ -249,4 +256,97 @@ job "pair" {
 		Contains(out, "00000000000000000000000000000001") {
 		t.Errorf("its loopback is not up: %q", out)
 	}
+}
+
+// plugin is a CNI plugin that gives each namespace a link with one address, and keeps a file for each.
+const plugin = `#!/bin/sh
+set -e
+kept=$(sed -n 's/.*"kept": *"\([^"]*\)".*/\1/p')
+case "$CNI_COMMAND" in
+ADD)
+	touch "$kept/$CNI_CONTAINERID"
+	exec 3>&1 >&2
+	nsenter --net="$CNI_NETNS" ip link add "$CNI_IFNAME" type veth peer name peer
+	nsenter --net="$CNI_NETNS" ip address add 10.89.0.7/24 dev "$CNI_IFNAME"
+	nsenter --net="$CNI_NETNS" ip link set "$CNI_IFNAME" up
+	echo '{"cniVersion": "1.0.0", "interfaces": [{"name": "eth0", "sandbox": "'"$CNI_NETNS"'"}],
+		"ips": [{"address": "10.89.0.7/24", "interface": 0}]}' >&3
+	;;
+DEL)
+	test -z "$CNI_NETNS" || nsenter --net="$CNI_NETNS" ip link delete "$CNI_IFNAME" 2>&- || true
+	rm -f "$kept/$CNI_CONTAINERID"
+	;;
+*)
+	echo 'CNI lab plugin v1.2.3' >&2
+	;;
+esac
+`
+
+// TestAnAllocIsConnectedByPlugins: on a node that has the network; the alloc keeps its address over a crash of the
+// agent, and when it has ended, its plugins keep nothing, though the agent was killed before.
+func TestAnAllocIsConnectedByPlugins(t *testing.T) {
+	m := prepare(t, false)
+	dir := filepath.Join(m.rig, "cni")
+	kept := filepath.Join(dir, "kept")
+	must(t, os.MkdirAll(kept, 0o755))
+	bin := filepath.Join(dir, "bin")
+	must(t, os.MkdirAll(bin, 0o755))
+	must(t, os.WriteFile(filepath.Join(bin, "lab"), []byte(plugin), 0o755)) //nolint:gosec // a program
+	must(t, os.WriteFile(filepath.Join(dir, "lab.conflist"), fmt.Appendf(nil,
+		`{"cniVersion": "1.0.0", "name": "lab", "plugins": [{"type": "lab", "kept": %q}]}`, kept), 0o600))
+	more := filepath.Join(m.rig, "cni.hcl")
+	config := fmt.Sprintf("client {\n  cni_path = %q\n  cni_config_dir = %q\n}\n", bin, dir)
+	must(t, os.WriteFile(more, []byte(config), 0o600))
+	m.wrap = func(cmd *exec.Cmd) { cmd.Args = append(cmd.Args, "-config", more) }
+	m.start()
+	m.runsTo(`
+job "lab" {
+  group "g" {
+    network {
+      mode = "cni/lab"
+    }
+    constraint {
+      attribute = "$${attr.plugins.cni.version.lab}"
+      operator  = "semver"
+      value     = ">= 1.0.0"
+    }
+    update {
+      min_healthy_time = "1s"
+    }
+    task "t" {
+      driver = "exec"
+      config {
+        command = "/bin/sleep"
+        args    = ["1000"]
+      }
+    }
+  }
+}
+`, 0, "1 allocation, healthy")
+	one := m.running("lab", 1)[0]
+	sees := func() {
+		t.Helper()
+		out, code := m.cli("alloc", "exec", one.ID, "cat", "/proc/net/fib_trie")
+		if code != 0 || !strings.Contains(out, "10.89.0.7") {
+			t.Errorf("exit code %d: %s", code, out)
+		}
+	}
+	sees()
+	m.crash()
+	m.start()
+	sees()
+	a, _, err := m.api.Allocations().Get(t.Context(), one.ID, nil)
+	must(t, err)
+	if a.NetworkStatus == nil || a.NetworkStatus.Address != "10.89.0.7" {
+		t.Errorf("its network is %+v", a.NetworkStatus)
+	}
+	m.tellStop("lab")
+	m.crash()
+	m.start()
+	m.ended("lab")
+	m.eventually("the plugin to keep nothing", func() bool {
+		left, err := os.ReadDir(kept)
+		must(t, err)
+		return len(left) == 0
+	})
 }

@@ -141,7 +141,7 @@ func TestClusterIsRestoredAsItLives(t *testing.T) {
 	pids = append(pids, c.use(1, "late"))
 	late := c.m().running("late", 1)[0].ID
 	c.lead(2)
-	calls, quiet := len(c.p.calls()), c.p.quiet()
+	calls, quiet := len(c.p.calls()), c.p.restoring()
 	c.m().mustCLI("operator", "snapshot", "restore", "-yes", saved)
 	c.m().healed()
 	await(c.m(), "the orphan", c.m().api.Nodes().List, func(all []*api.NodeListStub) bool {

@@ -241,6 +241,12 @@ func (p *judged) quiet() (end func()) {
 	return func() { p.facts.Quiet.Add(oracle.Quiet{From: from, To: time.Now()}) }
 }
 
+// restoring is quiet for a time in which an older state is restored.
+func (p *judged) restoring() (end func()) {
+	from := time.Now()
+	return func() { p.facts.Quiet.Add(oracle.Quiet{From: from, To: time.Now(), Restored: true}) }
+}
+
 // atRest tells the oracle that all users of the plugin have stopped: nothing may be left.
 func (p *judged) atRest(volumes ...string) {
 	p.m.t.Helper()

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -248,4 +251,154 @@ func TestServicesAreFoundInNetworksOfTheirOwn(t *testing.T) {
 	}
 	m.stopJob("store")
 	m.instances("store", "nobody", func(l []*api.ServiceRegistration) bool { return len(l) == 0 })
+}
+
+// scripted is a job whose health a script decides: of its group's service, or of its task's, with the driver that runs
+// it.
+func scripted(driver string, ofTask bool) string {
+	service, task := `
+    service {
+      name     = "scripted"
+      provider = "nomad"
+      check {
+        type     = "script"
+        task     = "t"
+        command  = "/bin/sh"
+        args     = ["$${NOMAD_TASK_DIR}/check", "$${NOMAD_ALLOC_INDEX}"]
+        interval = "1s"
+        timeout  = "1s"
+        check_restart {
+          limit = 2
+          grace = "1s"
+        }
+      }
+    }`, ""
+	if ofTask {
+		service, task = "", strings.Replace(service, `task     = "t"`, "", 1)
+	}
+	return fmt.Sprintf(`
+job "scripted" {
+  group "g" {
+    %s
+    restart {
+      attempts = 2
+      delay    = "1s"
+      interval = "30m"
+      mode     = "fail"
+    }
+    update {
+      min_healthy_time = "1s"
+    }
+    task "t" {
+      driver = %q
+      %s
+      config {
+        command = "/bin/sleep"
+        args    = ["1000"]
+      }
+      template {
+        destination = "local/check"
+        data        = <<EOT
+printf 'index %%s of %%s' "$1" "$NOMAD_TASK_NAME"
+cd "$NOMAD_TASK_DIR"
+if test -e hang -a ! -e hung; then
+  touch hung
+  timeout 1000 sleep 7110471 & setsid sleep 7110471
+fi
+test ! -e down
+EOT
+      }
+    }
+  }
+}
+`, service, driver, task)
+}
+
+// TestAScriptDecidesHealth: it runs in its task, in its sandbox and its environment; one that does not end in time is
+// killed with all that it started; one that fails twice restarts its task, which counts; after a crash of the agent it
+// is run anew.
+func TestAScriptDecidesHealth(t *testing.T) {
+	m := newMachine(t, false)
+	for driver, ofTask := range map[string]bool{"exec": true, "raw_exec": false} {
+		m.runsTo(scripted(driver, ofTask), 0, "1 allocation, healthy")
+		one := m.running("scripted", 1)[0]
+		says := func(status, output string) {
+			t.Helper()
+			m.eventually(driver+": the check to say "+output, func() bool {
+				checks, err := m.api.Allocations().Checks(t.Context(), one.ID, nil)
+				must(t, err)
+				for _, c := range checks {
+					if c.Status == status && strings.Contains(c.Output, output) {
+						return true
+					}
+				}
+				return false
+			})
+		}
+		says("success", "index 0 of t")
+		m.touch(one.ID, "hang")
+		says("failure", "it did not end within the timeout of 1s")
+		m.eventually(driver+": nothing to be left of it", func() bool {
+			return len(processes(func(x process) bool {
+				return strings.Contains(strings.Join(x.args, " "), "sleep 7110471")
+			})) == 0
+		})
+		says("success", "index 0 of t")
+		m.crash()
+		m.start()
+		says("success", "index 0 of t")
+		m.touch(one.ID, "down")
+		await(m, driver+": it to be restarted", m.allocs("scripted"), func(l []*api.AllocationListStub) bool {
+			return slices.ContainsFunc(l, func(a *api.AllocationListStub) bool {
+				return a.ID == one.ID && a.TaskStates["t"].Restarts >= 1
+			})
+		})
+		out, _ := m.cli("alloc", "status", one.ID)
+		m.says(out, "Restart Signaled", "failed 2 times in a row", "it ended with code 1")
+		m.stopJob("scripted")
+	}
+}
+
+// touch makes an empty file in the local directory of an alloc's task t.
+func (m *machine) touch(id, name string) {
+	m.t.Helper()
+	must(m.t, os.WriteFile(filepath.Join(m.data, "alloc", id, "t", "local", name), nil, 0o666))
+}
+
+// TestACanaryIsFoundByItsOwnTags: beside those of before, until it is promoted; a crash of the agent changes nothing.
+func TestACanaryIsFoundByItsOwnTags(t *testing.T) {
+	m := newMachine(t, false)
+	hcl := func(version string) string {
+		return strings.NewReplacer("count          = 2", "count = 1",
+			"min_healthy_time =", "canary = 1\n      min_healthy_time =",
+			`port     = "db"`, "port = \"db\"\n      canary_tags = [\"try\"]",
+			`driver = "raw_exec"`, "driver = \"raw_exec\"\n      env { VERSION = \""+version+"\" }").
+			Replace(store(`"live"`))
+	}
+	m.runsTo(hcl("1"), 0, "1 allocation, healthy")
+	m.run(hcl("2"))
+	tags := func(want ...string) func(l []*api.ServiceRegistration) bool {
+		return func(l []*api.ServiceRegistration) bool {
+			var got []string
+			for _, r := range l {
+				got = append(got, strings.Join(r.Tags, ","))
+			}
+			slices.Sort(got)
+			return slices.Equal(got, want)
+		}
+	}
+	m.instances("store", "the canary beside the one of before", tags("live", "try"))
+	m.crash()
+	m.start()
+	m.instances("store", "both after a crash", tags("live", "try"))
+	read := func(ctx context.Context, o *api.QueryOptions) (*api.Deployment, *api.QueryMeta, error) {
+		return m.api.Jobs().Deployment(ctx, "store", o)
+	}
+	d := await(m, "the canary to be healthy", read, func(d *api.Deployment) bool {
+		return d != nil && d.JobVersion == 1 && d.TaskGroups["g"].HealthyAllocs == 1
+	})
+	_, _, err := m.api.Deployments().Promote(t.Context(), d.ID, nil, nil)
+	must(t, err)
+	m.instances("store", "the promoted one alone", tags("live"))
+	m.stopJob("store")
 }

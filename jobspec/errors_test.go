@@ -162,8 +162,9 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 // and place; set to null or their documented default they are fine.
 func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 	refused := []wrong{
-		{"service", inGroup("  service {\n    provider = \"consul\"\n  }"),
-			`f.hcl:4:5: group "g": service "": provider is not built yet: `},
+		{"connect gateway",
+			inGroup("  service {\n    connect {\n      gateway {\n        mesh {}\n      }\n    }\n  }"),
+			`f.hcl:5:7: group "g": service "": connect gateway is not built yet: `},
 		{"vault", inTask("    vault {\n      role = \"x\"\n    }"),
 			`f.hcl:4:5: group "g": task "t": vault is not built yet: `},
 		{"ui", "job \"j\" {\n  type = \"batch\"\n  ui {\n    description = \"d\"\n  }\n}",
@@ -172,30 +173,19 @@ func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 			`f.hcl:4:5: group "g": update stagger is not built yet: `},
 		{"job stagger", "job \"j\" {\n  update {\n    stagger = \"1m\"\n  }\n}",
 			`f.hcl:3:5: update stagger is not built yet: `},
-		{"cni", inGroup("  network {\n    mode = \"cni/mesh\"\n  }"),
-			`f.hcl:4:5: group "g": network mode is not built yet: `},
-		{"static port's collisions",
-			inGroup("  network {\n    port \"a\" {\n      static = 80\n      ignore_collision = true\n    }\n  }"),
-			`f.hcl:6:7: group "g": port "a": ignore_collision is not built yet: `},
-		{"dynamic port's collisions",
-			inGroup("  network {\n    port \"s\" {\n      static = 1\n    }\n    port \"a\" {\n      " +
-				"ignore_collision = true\n    }\n  }"),
-			`f.hcl:8:7: group "g": port "a": ignore_collision is not built yet: `},
 		{"sticky", inGroup("  volume \"v\" {\n    type = \"csi\"\n    source = \"x\"\n    sticky = true\n  }"),
 			`f.hcl:6:5: group "g": volume "v": sticky is not built yet: `},
 		{"vault pushed down", "job \"j\" {\n  vault {\n    role = \"x\"\n  }\n  task \"t\" {\n  }\n}",
 			`f.hcl:2:3: group "t": task "t": vault is not built yet: `},
 		{"consul pushed down", "job \"j\" {\n  consul {\n    namespace = \"x\"\n  }\n}",
-			`f.hcl:2:3: consul is not built yet: `},
+			`f.hcl:2:3: consul namespace is not built yet: `},
 		{"first rendering",
 			inTask("    template {\n      change_script {\n        run_on_first_render = true\n      }\n    }"),
 			`f.hcl:6:9: group "g": task "t": template change_script run_on_first_render is not built yet: `},
 		{"identity of a service", inTask("    identity {\n      service_name = \"x\"\n    }"),
 			`f.hcl:5:7: group "g": task "t": identity service_name is not built yet: `},
-		{"claims of one's own", inTask("    identity {\n      name = \"x\"\n      extra_claims = { a = \"b\" }\n    }"),
-			`f.hcl:6:7: group "g": task "t": identity extra_claims is not built yet: `},
-		{"second task", inGroup("  task \"a\" {\n  }\n  task \"b\" {\n    resources {\n      cores = 2\n    }\n  }"),
-			`f.hcl:7:7: group "g": task "b": resources cores is not built yet: `},
+		{"second task", inGroup("  task \"a\" {\n  }\n  task \"b\" {\n    resources {\n      secrets = 2\n    }\n  }"),
+			`f.hcl:7:7: group "g": task "b": resources secrets is not built yet: `},
 	}
 	for _, c := range refused {
 		t.Run(c.name, func(t *testing.T) {
@@ -278,8 +268,8 @@ func TestDocumentsAreBounded(t *testing.T) {
 		{"JSON unknown", "{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Volume\":{\"x\":1}}]}",
 			"f.hcl: a job has no member TaskGroups[0].Volume"},
 		{"JSON not built",
-			"{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Services\":[{\"Name\":\"x\",\"Connect\":{}}]}]}",
-			`f.hcl: group "g": service "x": connect is not built yet: `},
+			"{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Services\":[{\"Name\":\"x\",\"Connect\":{\"Gateway\":{}}}]}]}",
+			`f.hcl: group "g": service "x": connect gateway is not built yet: `},
 		{"JSON cut", "{\"ID\":\"a\",", "f.hcl:1:1: "},
 	}
 	for _, c := range cases {

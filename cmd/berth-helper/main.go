@@ -1,5 +1,6 @@
 // Command berth-helper is the small program that berth starts for what must outlive the agent: the shim that holds an
-// alloc's tasks, and the init stage that builds an isolated task's root; and for what may never return: unmounting,
+// alloc's tasks, the init stage that builds an isolated task's root, and what reads the output of tasks whose driver is
+// another program, or a daemon; and for what may never return: unmounting,
 // asking who holds a device, and whether a file system is alive. It is embedded in berth and not meant to be called by
 // people.
 package main
@@ -12,8 +13,11 @@ import (
 	"strconv"
 
 	"berth/cmd/berth-helper/internal/alive"
+	"berth/cmd/berth-helper/internal/collect"
+	"berth/cmd/berth-helper/internal/containerlog"
 	"berth/cmd/berth-helper/internal/holders"
 	"berth/cmd/berth-helper/internal/initstage"
+	"berth/cmd/berth-helper/internal/joinnet"
 	"berth/cmd/berth-helper/internal/shim"
 	"berth/cmd/berth-helper/internal/spawn"
 	"berth/cmd/berth-helper/internal/unmount"
@@ -23,7 +27,8 @@ import (
 )
 
 const usage = "usage: berth-helper shim ALLOC SLICE SOCKET | init NAME | unmount PATH ID DEVICE ROOT | " +
-	"holders probe|scan DEVICE SEQUENCE PATH... | alive PATH read|write | users FIRST PATH... | version\n"
+	"holders probe|scan DEVICE SEQUENCE PATH... | alive PATH read|write | users FIRST PATH... | " +
+	"collect STDOUT STDERR | containerlog SOCKET VERSION CONTAINER tty|streams SINCE | joinnet PATH | version\n"
 
 // listenFD is where a shim finds its listening socket.
 const listenFD = 3
@@ -53,6 +58,14 @@ func run(args []string) int {
 		err = unmount.Run(args[1:])
 	case role == "holders" && len(args) > holders.MinArgs:
 		err = holders.Run(os.Stdout, args[1:])
+	case role == "collect" && len(args) == 1+collect.Args:
+		frugal("berth-collect")
+		err = collect.Run(context.Background(), args[1], args[2])
+	case role == "containerlog" && len(args) == 1+containerlog.Args:
+		frugal("berth-log")
+		err = containerlog.Run(args[1:])
+	case role == "joinnet" && len(args) == 2:
+		err = joinnet.Run(args[1])
 	case role == "alive" && len(args) == 1+alive.Args:
 		err = alive.Run(os.Stdout, args[1:])
 	case role == "users" && len(args) > 2:

@@ -17,7 +17,9 @@ import (
 	"berth/internal/agent/lostvolumes"
 	form "berth/internal/base/backup"
 	"berth/internal/base/descriptors"
+	"berth/internal/base/leased"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/pluginreport"
 	"berth/internal/base/privilege"
 	"berth/internal/base/render"
 	"berth/internal/base/storecheck"
@@ -27,6 +29,7 @@ import (
 	"berth/internal/localcsi"
 	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/watchdog"
+	"berth/internal/plugincheck"
 	"berth/internal/port/fetch"
 	"berth/internal/port/kv"
 )
@@ -50,6 +53,8 @@ func run() int {
 		return fetch.Main(context.Background(), os.Args, os.Stdin, os.Stdout)
 	case watchdog.Role:
 		return watchdog.Main()
+	case leased.Role:
+		return leased.Main(context.Background())
 	}
 	app := cli.New(cli.Options{
 		Stdin:      os.Stdin,
@@ -60,11 +65,31 @@ func run() int {
 		Agent:      runAgent,
 		Identities: agent.Identities{},
 		DataDirs:   dataDirs{},
-		Plugins:    map[string]func(context.Context, []string) int{agent.LocalCSI: runLocalCSI},
+
+		PluginTests: pluginTests{},
+		Plugins:     map[string]func(context.Context, []string) int{agent.LocalCSI: runLocalCSI},
 	})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return app.Run(ctx, os.Args[1:])
+}
+
+// pluginTests holds plugins of others to what the agent relies on. What they say themselves is in the report.
+type pluginTests struct{}
+
+// Driver implements plugintest.Tester.
+func (pluginTests) Driver(ctx context.Context, asked pluginreport.Asked) (*pluginreport.Report, error) {
+	return plugincheck.Driver(ctx, asked, slog.New(slog.DiscardHandler))
+}
+
+// Device implements plugintest.Tester.
+func (pluginTests) Device(ctx context.Context, asked pluginreport.Asked) (*pluginreport.Report, error) {
+	return plugincheck.Device(ctx, asked, slog.New(slog.DiscardHandler))
+}
+
+// CSI implements plugintest.Tester.
+func (pluginTests) CSI(ctx context.Context, asked pluginreport.Asked) (*pluginreport.Report, error) {
+	return plugincheck.CSI(ctx, asked, slog.New(slog.DiscardHandler))
 }
 
 // dataDirs checks data directories: the agent's stores and those of the bundled plugin.

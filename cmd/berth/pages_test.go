@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"berth/internal/agent"
+	"berth/internal/agent/plugins"
 	"berth/internal/model/acl"
 	"berth/jobspec"
 	"berth/jobspec/hclfile"
@@ -52,7 +53,7 @@ func readShown(text string) (kind string, err error) {
 		return "namespace file", err
 	}
 	switch word {
-	case "template":
+	case "template", "identity":
 		text = "task \"t\" {\n driver = \"exec\"\n" + text + "}\n"
 		fallthrough
 	case "task", "volume":
@@ -78,6 +79,8 @@ func readShown(text string) (kind string, err error) {
 		return "policy", err
 	}
 	r := hclfile.NewReport()
-	hclfile.DecodeInto(r, "shown.hcl", []byte(text), &agent.Config{}, map[reflect.Type]hclfile.Special{})
+	hclfile.DecodeInto(r, "shown.hcl", []byte(text), &agent.Config{}, map[reflect.Type]hclfile.Special{
+		reflect.TypeFor[plugins.Plugin](): plugins.Special,
+	})
 	return "agent's configuration", r.Err()
 }

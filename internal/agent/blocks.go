@@ -5,6 +5,7 @@ import (
 
 	"berth/internal/agent/downloads"
 	"berth/internal/agent/nodenetwork"
+	"berth/internal/agent/retention"
 )
 
 // Ports on which the agent listens.
@@ -32,6 +33,8 @@ type ServerJoin struct {
 
 // ServerBlock configures the server half.
 type ServerBlock struct {
+	retention.Settings
+
 	Enabled bool `hcl:"enabled"`
 	// BootstrapExpect is how many servers the cluster is to have: with fewer it works, and says so.
 	BootstrapExpect int `hcl:"bootstrap_expect"`
@@ -45,11 +48,6 @@ type ServerBlock struct {
 	OIDCIssuer string `hcl:"oidc_issuer"`
 	// VolumeListInterval is how often what providers list is held against the records; not set: ten minutes.
 	VolumeListInterval *time.Duration `hcl:"volume_list_interval"`
-	// How long what is over stays until it is forgotten, and how often that is looked at; not set: gc.DefaultAges.
-	JobGCInterval   *time.Duration `hcl:"job_gc_interval"`
-	JobGCThreshold  *time.Duration `hcl:"job_gc_threshold"`
-	EvalGCThreshold *time.Duration `hcl:"eval_gc_threshold"` // with the allocations that they made
-	NodeGCThreshold *time.Duration `hcl:"node_gc_threshold"`
 	// AlphaGetVolume has plugins that list no volumes asked about each: a call that the specification calls alpha.
 	AlphaGetVolume bool `hcl:"alpha_get_volume"`
 }
@@ -70,10 +68,13 @@ type ClientBlock struct {
 	BridgeSubnet  string `hcl:"bridge_network_subnet"`
 	BridgeSubnet6 string `hcl:"bridge_network_subnet_ipv6"`
 	BridgeHairpin *bool  `hcl:"bridge_network_hairpin_mode"`
-	CPUTotal      int    `hcl:"cpu_total_compute"`
-	MemoryTotal   int    `hcl:"memory_total_mb"`
-	MinPort       int    `hcl:"min_dynamic_port"`
-	MaxPort       int    `hcl:"max_dynamic_port"`
+	// CNIPath are directories of CNI plugins, separated by colons, CNIDir that of their configurations.
+	CNIPath     string `hcl:"cni_path"`
+	CNIDir      string `hcl:"cni_config_dir"`
+	CPUTotal    int    `hcl:"cpu_total_compute"`
+	MemoryTotal int    `hcl:"memory_total_mb"`
+	MinPort     int    `hcl:"min_dynamic_port"`
+	MaxPort     int    `hcl:"max_dynamic_port"`
 	// Servers are addresses of servers' TLS ports, for a node whose agent has no server.
 	Servers []string `hcl:"servers"`
 	// JoinTokenFile holds the token by which the node joins; it is read until the node has joined.
@@ -122,6 +123,7 @@ type Reserved struct {
 	MemoryMB int    `hcl:"memory"`
 	DiskMB   int    `hcl:"disk"`
 	Ports    string `hcl:"reserved_ports"`
+	Cores    string `hcl:"cores"` // as the kernel lists them
 }
 
 // KeyringBlock says who opens the secrets in the servers' state beside the servers.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -25,13 +26,16 @@ import (
 	"berth/internal/httpapi/audit"
 	"berth/internal/httpapi/nodestore"
 	"berth/internal/httpapi/sandbox"
+	"berth/internal/model/cores"
 	"berth/internal/model/node"
+	"berth/internal/model/workload"
 	"berth/internal/port/driver"
+	"berth/internal/port/driver/docker"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
+	"berth/internal/port/pluginhost"
 	"berth/internal/server"
 	"berth/internal/server/endpoint/serving"
-	"berth/internal/server/gc"
 )
 
 // build makes the halves and the surface, and starts none.
@@ -140,28 +144,22 @@ func (a *Agent) serverConfig() server.Config {
 		Region: c.Region,
 		Issuer: c.Server.OIDCIssuer,
 
-		CertificateLifetime: orDefault(c.Server.CertificateLifetime),
+		CertificateLifetime: orZero(c.Server.CertificateLifetime),
 
-		VolumeListInterval: orDefault(c.Server.VolumeListInterval),
+		VolumeListInterval: orZero(c.Server.VolumeListInterval),
 		AlphaGetVolume:     c.Server.AlphaGetVolume,
 		Recovery:           c.recovery,
 		TokenLifetime:      c.ACL.Lifetime(),
-		GC:                 c.Server.ages(),
+		GC:                 c.Server.Ages(),
+		KeyAges:            c.Server.KeyAges(),
+		Variables:          c.Server.Variables(),
 
-		Record: recorder(a.audit),
+		Record:    recorder(a.audit),
+		Consul:    c.Consul.Reached(),
+		ForConsul: workload.Meant{Services: c.Consul.ServiceIdentity(), Tasks: c.Consul.TaskIdentity()},
 
 		Log: a.log.With(logkey.Component, "server"),
 		Dev: c.dev,
-	}
-}
-
-// ages are those by which what is over is forgotten.
-func (s *ServerBlock) ages() gc.Ages {
-	return gc.Ages{
-		Evals: orDefault(s.EvalGCThreshold),
-		Jobs:  orDefault(s.JobGCThreshold),
-		Nodes: orDefault(s.NodeGCThreshold),
-		Every: orDefault(s.JobGCInterval),
 	}
 }
 
@@ -191,20 +189,25 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 	ids, idsErr := c.plugin(exec.Name).IDs()
 	addresses, addressErr := c.Client.networks().Addresses(reservedPorts)
 	bridge, bridgeErr := c.Client.networks().Of()
+	containers, containersErr := c.plugin(docker.Name).DockerConfig()
 	fetched, fetchErr := c.Client.Artifact.Settings(c.Ports.HTTP, c.Ports.RPC)
 	return client.Config{
-		DataDir:     c.DataDir,
-		Name:        c.Name,
-		Datacenter:  c.Datacenter,
-		Region:      c.Region,
-		NodePool:    c.Client.NodePool,
-		NodeClass:   c.Client.NodeClass,
-		Meta:        c.Client.Meta,
-		Attributes:  c.attributes(),
-		Version:     a.version,
-		HostVolumes: c.hostVolumes(),
-		Reserved:    reserved,
-		Bridge:      bridge,
+		DataDir:       c.DataDir,
+		Name:          c.Name,
+		Datacenter:    c.Datacenter,
+		Region:        c.Region,
+		NodePool:      c.Client.NodePool,
+		NodeClass:     c.Client.NodeClass,
+		Meta:          c.Client.Meta,
+		Attributes:    c.attributes(),
+		Consul:        c.Consul.Agent(),
+		ServiceMethod: c.Consul.ServiceMethod(),
+		TaskMethod:    c.Consul.TaskMethod(),
+		Version:       a.version,
+		HostVolumes:   c.hostVolumes(),
+		Reserved:      reserved,
+		Bridge:        bridge,
+		CNI:           c.Client.networks().Plugins(),
 		Fingerprint: fingerprint.Options{
 			CPUMHz:       int64(c.Client.CPUTotal),
 			MemoryMB:     int64(c.Client.MemoryTotal),
@@ -227,13 +230,15 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			Users:        execUsers,
 			IDs:          ids,
 		},
+		Docker:              &containers,
+		PluginPrograms:      c.programs(),
 		UnlimitedDisks:      c.enforced() == enforceNone,
 		Disks:               held[c.enforced()],
-		VolumeStatsInterval: orDefault(c.Client.VolumeStatsInterval),
-		MaxKillTimeout:      orDefault(c.Client.MaxKillTimeout),
+		VolumeStatsInterval: orZero(c.Client.VolumeStatsInterval),
+		MaxKillTimeout:      orZero(c.Client.MaxKillTimeout),
 		Caps: driver.Caps{
-			MemoryMaxMB: orNone(c.Client.MaxMemoryMax),
-			PIDs:        orNone(c.Client.MaxPIDs),
+			MemoryMaxMB: int64(orZero(c.Client.MaxMemoryMax)),
+			PIDs:        int64(orZero(c.Client.MaxPIDs)),
 		},
 		Artifacts:   fetched,
 		TaskAPI:     a.serveTask,
@@ -242,7 +247,20 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
-	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr, fetchErr)
+	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr, fetchErr, containersErr)
+}
+
+// programs are the plugins that are programs of their own.
+func (c *Config) programs() []pluginhost.Config {
+	var out []pluginhost.Config
+	for _, p := range c.Plugins {
+		if e, ok := p.External(c.PluginDir, filepath.Join(c.DataDir, "drivers")); ok {
+			e.EndWithAgent = c.dev
+			e.Ports = [2]int{c.Client.MinPort, c.Client.MaxPort}
+			out = append(out, e)
+		}
+	}
+	return out
 }
 
 // held are the ways to hold disks that do more than measure.
@@ -287,20 +305,12 @@ func (c *Config) crashWindow() time.Duration {
 	return cmp.Or(*c.Client.CrashWindow, -1)
 }
 
-// orDefault is 0, which stands for a default, where nothing is set.
-// orNone is a cap, or 0 where there is none.
-func orNone(set *int) int64 {
-	if set == nil {
-		return 0
+// orZero is what is set, or nothing, which stands for a default, or for no bound.
+func orZero[T any](set *T) (out T) {
+	if set != nil {
+		out = *set
 	}
-	return int64(*set)
-}
-
-func orDefault(set *time.Duration) time.Duration {
-	if set == nil {
-		return 0
-	}
-	return *set
+	return out
 }
 
 func orDev(set *bool, dev bool) bool {
@@ -319,7 +329,9 @@ func (c *Config) reserved() (host.Reserved, error) {
 	out.CPUMHz, out.MemoryMB = int64(r.CPU), int64(r.MemoryMB)
 	out.DiskMB = int64(r.DiskMB)
 	var err error
-	out.Ports, err = reservedPorts(r.Ports)
+	if out.Cores, err = cores.Parse(r.Cores); err == nil { // check says more of both
+		out.Ports, err = reservedPorts(r.Ports)
+	}
 	return out, err
 }
 

@@ -20,9 +20,9 @@ import (
 	"berth/internal/client/csimanager"
 	"berth/internal/client/host"
 	"berth/internal/client/suspects"
+	"berth/internal/model/cores"
 	"berth/internal/model/partition"
 	"berth/internal/model/trust"
-	"berth/internal/server/gc"
 	"berth/internal/server/keyring"
 )
 
@@ -140,9 +140,10 @@ func (c *Config) check() error {
 		errs = append(errs, bad("log_level "+c.LogLevel, "it is not known", "use trace, debug, info, warn or error"))
 	}
 	errs = append(errs, c.Client.check(), c.checkNetwork(), c.checkIntervals(), c.checkDisks(), c.checkLimits(),
-		c.checkDownloads(), c.checkAPI(), c.checkKeyring(), c.checkTLS(), c.ACL.Check(), c.Audit.Check())
+		c.checkDownloads(), c.checkAPI(), c.checkKeyring(), c.checkTLS(), c.ACL.Check(), c.Audit.Check(),
+		c.Consul.Check())
 	for _, p := range c.Plugins {
-		errs = append(errs, p.Check())
+		errs = append(errs, p.Check(c.PluginDir))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -199,8 +200,7 @@ func (c *Config) checkAddress() error {
 const (
 	minVolumeStats, maxVolumeStats = 5 * time.Second, time.Hour
 	minVolumeList, maxVolumeList   = time.Minute, 24 * time.Hour
-	// Less than a second forgets what a person is about to look at; a year keeps everything in memory.
-	minAge, maxAge = time.Second, 365 * 24 * time.Hour
+	minKill, maxKill               = time.Second, 365 * 24 * time.Hour
 )
 
 // maxServers is how many servers a cluster can be said to have.
@@ -215,24 +215,20 @@ func (c *Config) checkIntervals() error {
 		usual    string
 	}{
 		{"client volume_stats_interval", c.Client.VolumeStatsInterval, minVolumeStats, maxVolumeStats, "1m"},
-		{"client max_kill_timeout", c.Client.MaxKillTimeout, minAge, maxAge, "no cap"},
+		{"client max_kill_timeout", c.Client.MaxKillTimeout, minKill, maxKill, "no cap"},
 		{"client crash_window", c.Client.CrashWindow, 0, time.Hour, suspects.DefaultWindow.String()},
 		{"server server_join retry_interval", c.Server.ServerJoin.RetryInterval, 100 * time.Millisecond, time.Hour,
 			"half a second and more"},
 		{"server certificate_lifetime", c.Server.CertificateLifetime, trust.MinLifetime, trust.MaxLifetime,
 			trust.Lifetime.String()},
 		{"server volume_list_interval", c.Server.VolumeListInterval, minVolumeList, maxVolumeList, "10m"},
-		{"server job_gc_interval", c.Server.JobGCInterval, minAge, maxAge, gc.DefaultAges.Every.String()},
-		{"server job_gc_threshold", c.Server.JobGCThreshold, minAge, maxAge, gc.DefaultAges.Jobs.String()},
-		{"server eval_gc_threshold", c.Server.EvalGCThreshold, minAge, maxAge, gc.DefaultAges.Evals.String()},
-		{"server node_gc_threshold", c.Server.NodeGCThreshold, minAge, maxAge, gc.DefaultAges.Nodes.String()},
 	} {
 		if i.set != nil && (*i.set < i.min || *i.set > i.max) {
 			errs = append(errs, bad(i.what, fmt.Sprintf("%s is not between %s and %s", *i.set, i.min, i.max),
 				"leave it out for "+i.usual))
 		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, c.Server.Settings.Check())...)
 }
 
 func (c *Config) checkDisks() error {
@@ -302,8 +298,9 @@ func (c *ClientBlock) check() error {
 			errs = append(errs, bad("client reserved", "cpu, memory and disk must not be negative",
 				"leave out what shall not be kept back"))
 		}
+		_, wrong := cores.Parse(r.Cores)
 		_, err := reservedPorts(r.Ports)
-		errs = append(errs, err)
+		errs = append(errs, err, fault.Note(wrong, "configure", "client reserved cores"))
 	}
 	for _, v := range c.HostVolumes {
 		if !filepath.IsAbs(v.Path) {
@@ -322,6 +319,8 @@ func (c *ClientBlock) networks() nodenetwork.Settings {
 		Subnet6: c.BridgeSubnet6,
 		Hairpin: orDev(c.BridgeHairpin, false),
 		Hosts:   c.HostNetworks,
+		CNIPath: c.CNIPath,
+		CNIDir:  c.CNIDir,
 	}
 }
 
@@ -346,10 +345,8 @@ func (c *ClientBlock) checkCaps() error {
 
 // plugin is a driver's block, or an empty one.
 func (c *Config) plugin(name string) *plugins.Plugin {
-	for _, p := range c.Plugins {
-		if p.Name == name {
-			return p
-		}
+	if i := slices.IndexFunc(c.Plugins, func(p *plugins.Plugin) bool { return p.Name == name }); i >= 0 {
+		return c.Plugins[i]
 	}
 	return &plugins.Plugin{Name: name}
 }

@@ -15,6 +15,7 @@ import (
 	"berth/internal/agent/accesslists"
 	"berth/internal/agent/apitls"
 	"berth/internal/agent/auditlog"
+	"berth/internal/agent/consulblock"
 	"berth/internal/agent/help"
 	"berth/internal/agent/nodenetwork"
 	"berth/internal/agent/overlay"
@@ -29,6 +30,7 @@ import (
 // Config is what an agent is started with: files first, then flags.
 type Config struct {
 	DataDir    string `hcl:"data_dir"`
+	PluginDir  string `hcl:"plugin_dir"`
 	BindAddr   string `hcl:"bind_addr"`
 	Name       string `hcl:"name"`
 	Datacenter string `hcl:"datacenter"`
@@ -47,6 +49,7 @@ type Config struct {
 	Plugins   []*plugins.Plugin  `hcl:"plugin,block"`
 	ACL       *accesslists.Block `hcl:"acl,block"`
 	Audit     *auditlog.Block    `hcl:"audit,block"`
+	Consul    *consulblock.Block `hcl:"consul,block"`
 	API       *APIBlock          `hcl:"api,block"`
 	Limits    *LimitsBlock       `hcl:"limits,block"`
 	Keyring   *KeyringBlock      `hcl:"keyring,block"`
@@ -182,6 +185,7 @@ func (c *Config) readFile(path string, written places.Places) error {
 // with a name replace the one of the same name.
 func (c *Config) override(f *Config) {
 	overlay.Pick(&c.DataDir, f.DataDir)
+	overlay.Pick(&c.PluginDir, f.PluginDir)
 	overlay.Pick(&c.BindAddr, f.BindAddr)
 	overlay.Pick(&c.Name, f.Name)
 	overlay.Pick(&c.Datacenter, f.Datacenter)
@@ -209,16 +213,16 @@ func (c *Config) override(f *Config) {
 		overlay.Pick(&c.Server.OIDCIssuer, f.Server.OIDCIssuer)
 		overlay.Pick(&c.Server.VolumeListInterval, f.Server.VolumeListInterval)
 		overlay.Pick(&c.Server.AlphaGetVolume, f.Server.AlphaGetVolume)
-		overlay.Pick(&c.Server.JobGCInterval, f.Server.JobGCInterval)
-		overlay.Pick(&c.Server.JobGCThreshold, f.Server.JobGCThreshold)
-		overlay.Pick(&c.Server.EvalGCThreshold, f.Server.EvalGCThreshold)
-		overlay.Pick(&c.Server.NodeGCThreshold, f.Server.NodeGCThreshold)
+		c.Server.Settings.Override(&f.Server.Settings)
 	}
 	if f.ACL != nil {
 		block(&c.ACL).Override(f.ACL)
 	}
 	if f.Audit != nil {
 		block(&c.Audit).Override(f.Audit)
+	}
+	if f.Consul != nil {
+		block(&c.Consul).Override(f.Consul)
 	}
 	if f.API != nil {
 		block(&c.API).override(f.API)
@@ -261,6 +265,8 @@ func (c *ClientBlock) override(f *ClientBlock) {
 	overlay.Pick(&c.Reserved, f.Reserved)
 	overlay.Pick(&c.NetworkInterface, f.NetworkInterface)
 	overlay.Pick(&c.BridgeName, f.BridgeName)
+	overlay.Pick(&c.CNIPath, f.CNIPath)
+	overlay.Pick(&c.CNIDir, f.CNIDir)
 	overlay.Pick(&c.BridgeSubnet, f.BridgeSubnet)
 	overlay.Pick(&c.BridgeSubnet6, f.BridgeSubnet6)
 	overlay.Pick(&c.BridgeHairpin, f.BridgeHairpin)

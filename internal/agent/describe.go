@@ -52,6 +52,8 @@ func (c *ClientBlock) describe() map[string]any {
 		"BridgeNetworkSubnet":      c.BridgeSubnet,
 		"BridgeNetworkSubnetIPv6":  c.BridgeSubnet6,
 		"BridgeNetworkHairpinMode": orDev(c.BridgeHairpin, false),
+		"CNIPath":                  c.CNIPath,
+		"CNIConfigDir":             c.CNIDir,
 		"NetworkInterface":         c.NetworkInterface,
 		"CpuCompute":               c.CPUTotal,
 		"Enabled":                  c.Enabled,

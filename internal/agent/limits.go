@@ -28,11 +28,11 @@ func (l *LimitsBlock) override(f *LimitsBlock) {
 func (c *Config) checkLimits() error {
 	var errs []error
 	for name, n := range map[string]*int{
-		"http_max_conns":            c.Limits.MaxConns,
-		"http_max_conns_per_client": c.Limits.MaxConnsPerClient,
+		"limits http_max_conns":            c.Limits.MaxConns,
+		"limits http_max_conns_per_client": c.Limits.MaxConnsPerClient,
 	} {
 		if n != nil && *n < 0 {
-			errs = append(errs, bad("limits "+name, fmt.Sprintf("%d connections are no bound", *n), "write 0 for none"))
+			errs = append(errs, bad(name, fmt.Sprintf("%d is no bound", *n), "write 0 for none"))
 		}
 	}
 	return errors.Join(errs...)

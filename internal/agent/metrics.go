@@ -20,6 +20,7 @@ func (a *Agent) Gauges(ctx context.Context) []gauges.Gauge {
 	ctx, cancel := context.WithTimeout(ctx, usagePatience)
 	defer cancel()
 	node := string(a.client.ID())
+	out = append(out, measures.Services(node, a.client.ServicesInConsul())...)
 	out = append(out, measures.Volumes(node, a.client.VolumeUsage(), time.Now())...)
 	return append(out, measures.Tasks(node, a.client.TasksUse(ctx))...)
 }

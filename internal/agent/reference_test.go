@@ -11,6 +11,7 @@ import (
 	"berth/internal/agent/accesslists"
 	"berth/internal/agent/apitls"
 	"berth/internal/agent/auditlog"
+	"berth/internal/agent/consulblock"
 	"berth/internal/testkit/reference"
 	"berth/jobspec/listing"
 )
@@ -64,6 +65,7 @@ func TestThePageOfTheConfigurationIsWhole(t *testing.T) {
 		reflect.TypeFor[accesslists.Block](): "acl",
 		reflect.TypeFor[auditlog.Block]():    "audit",
 		reflect.TypeFor[apitls.Block]():      "tls",
+		reflect.TypeFor[consulblock.Block](): "consul",
 	} {
 		for _, name := range slices.Sorted(maps.Keys(refusals[typ].Refusal)) {
 			there = append(there, in+"."+name+": "+refusals[typ].Refusal[name])

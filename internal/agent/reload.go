@@ -72,6 +72,7 @@ var reloads = map[string]func(a *Agent, have, next *Config, key string) bool{
 	"server.job_gc_threshold":          (*Agent).reloadAges,
 	"server.eval_gc_threshold":         (*Agent).reloadAges,
 	"server.node_gc_threshold":         (*Agent).reloadAges,
+	"server.deployment_gc_threshold":   (*Agent).reloadAges,
 	"limits.http_max_conns":            (*Agent).reloadBounds,
 	"limits.http_max_conns_per_client": (*Agent).reloadBounds,
 }
@@ -92,11 +93,11 @@ func (a *Agent) reloadAges(have, next *Config, key string) bool {
 		return false
 	}
 	now := *have.Server
-	now.JobGCInterval, now.JobGCThreshold = next.Server.JobGCInterval, next.Server.JobGCThreshold
-	now.EvalGCThreshold, now.NodeGCThreshold = next.Server.EvalGCThreshold, next.Server.NodeGCThreshold
+	now.Settings = have.Server.Reloaded(&next.Server.Settings)
 	have.Server = &now
-	ages := a.server.Forget(now.ages())
-	a.log.Info("reloaded", "key", key, "jobs", ages.Jobs, "evals", ages.Evals, "nodes", ages.Nodes, "every", ages.Every)
+	ages := a.server.Forget(now.Ages())
+	a.log.Info("reloaded", "key", key, "jobs", ages.Jobs, "evals", ages.Evals, "nodes", ages.Nodes, "deployments",
+		ages.Deployments, "every", ages.Every)
 	return true
 }
 
@@ -128,6 +129,10 @@ func differing(have, next *Config) []string {
 
 func differ(out *[]string, path string, have, next reflect.Value) {
 	for i := range have.NumField() {
+		if have.Type().Field(i).Anonymous {
+			differ(out, path, have.Field(i), next.Field(i))
+			continue
+		}
 		name, _, _ := strings.Cut(have.Type().Field(i).Tag.Get("hcl"), ",")
 		if name == "" {
 			continue

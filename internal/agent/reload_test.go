@@ -72,7 +72,10 @@ client { meta { rack = "r1" } }
 	if want := []string{"datacenter", "client.meta"}; !slices.Equal(left, want) {
 		t.Errorf("left: %v\n%s", left, log)
 	}
-	for _, now := range []string{"jobs=9m0s evals=1h0m0s nodes=24h0m0s every=5m0s", "in_all=70 per_client=35"} {
+	for _, now := range []string{
+		"jobs=9m0s evals=1h0m0s nodes=24h0m0s deployments=1h0m0s every=5m0s",
+		"in_all=70 per_client=35",
+	} {
 		if !strings.Contains(log.String(), now) {
 			t.Errorf("nothing says %s: %s", now, log)
 		}
@@ -165,7 +168,9 @@ func TestAgesOfGarbageCollectionAreSettings(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	for line, want := range map[string]string{
-		`deployment_gc_threshold = "1h"`:       "deployments are not built yet",
+		`root_key_gc_interval = "1ms"`:         "leave it out for 10m0s",
+		`root_key_rotation_threshold = "1m"`:   "leave it out for no other key by age",
+		`max_variables = -1`:                   "-1 is no bound",
 		`csi_volume_claim_gc_threshold = "1h"`: "claims end by what nodes report",
 		`batch_eval_gc_threshold = "24h"`:      "write eval_gc_threshold",
 		`job_gc_threshold = "1ms"`:             "leave it out for 4h0m0s",

@@ -12,6 +12,7 @@ import (
 
 	"berth/internal/cli/cluster"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/plugintest"
 )
 
 // Options is what the command line has of the world.
@@ -29,7 +30,9 @@ type Options struct {
 	Identities cluster.Identities
 	// DataDirs checks data directories; nil: nobody does.
 	DataDirs cluster.DataDirs
-	Version  string
+	// PluginTests tests plugins of drivers and devices; nil: nobody does.
+	PluginTests plugintest.Tester
+	Version     string
 	// Dial connects to agents; nil means over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }

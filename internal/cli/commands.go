@@ -16,6 +16,8 @@ import (
 	"berth/internal/cli/jobs"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/partitions"
+	"berth/internal/cli/plugintest"
+	"berth/internal/cli/scaling"
 	"berth/internal/cli/services"
 	"berth/internal/cli/variables"
 	"berth/internal/cli/volumes"
@@ -27,8 +29,12 @@ func commands(e *kit.Env, o Options) []*kit.Command {
 	for _, name := range slices.Sorted(maps.Keys(o.Plugins)) {
 		plugin.Add(&kit.Command{Use: name, Short: "Run the bundled plugin " + name})
 	}
+	if tests := plugintest.Noun(e, o.PluginTests); tests != nil {
+		plugin.Add(tests)
+	}
 	list := []*kit.Command{jobs.Noun(e), allocs.Noun(e), allocs.EvalNoun(e), volumes.Noun(e), plugin, acl.Noun(e),
-		services.Noun(e), variables.Noun(e), deployments.Noun(e), events.Noun(e), newStatus(e), newCompletion(e)}
+		services.Noun(e), variables.Noun(e), deployments.Noun(e), scaling.Noun(e), events.Noun(e), newStatus(e),
+		newCompletion(e)}
 	list = append(list, jobs.Shortcuts(e)...)
 	list = append(list, allocs.Shortcuts(e)...)
 	list = append(list, cluster.Commands(e, o.Identities, o.DataDirs)...)
@@ -45,6 +51,7 @@ var kinds = []struct {
 }{
 	{"jobs", jobs.Status}, {"allocs", allocs.Status}, {"nodes", cluster.ShowNode}, {"evals", allocs.EvalStatus},
 	{"deployment", deployments.Status}, {"volumes", volumes.Show}, {"plugins", volumes.ShowPlugin},
+	{"scaling_policy", scaling.ShowPolicy},
 	{"namespaces", partitions.ShowNamespace}, {"node_pools", partitions.ShowNodePool},
 }
 
@@ -56,7 +63,7 @@ func newStatus(e *kit.Env) *kit.Command {
 		Use:   "status [flags] [id]",
 		Short: "Show anything by the beginning of its id",
 		Long: "Without an argument, lists the jobs. With one, finds the job, allocation, node, evaluation, " +
-			"deployment, volume, plugin, namespace or node pool whose id begins so, and shows it.",
+			"deployment, volume, plugin, scaling policy, namespace or node pool whose id begins so, and shows it.",
 		Example: `  berth status
   berth status 4ff1d9c5`,
 		IDs: "jobs",

@@ -48,6 +48,7 @@ var reads = map[string]reading{
 	"job history":                   {missing: []string{"nothing", "-version 7 nothing"}, most: 1},
 	"job inspect":                   {missing: []string{"nothing", "-version 7 nothing"}, most: 1},
 	"job plan":                      {missing: []string{"testdata/files/nothing.hcl"}, most: 1, code: 255},
+	"job scaling-events":            {missing: []string{"nothing", "-json nothing"}, most: 1},
 	"job status":                    {missing: []string{"nothing", "-json nothing", "-short nothing"}, most: 1},
 	"job validate":                  {missing: []string{"testdata/files/nothing.hcl"}, most: 1},
 	"logs":                          {missing: []string{"dead", noUUID}, most: 2},
@@ -75,6 +76,8 @@ var reads = map[string]reading{
 	"operator snapshot inspect":     {missing: []string{"nothing.snap"}, most: 1},
 	"plan":                          {missing: []string{"testdata/files/nothing.hcl"}, most: 1, code: 255},
 	"plugin status":                 {missing: []string{"nothing", "-json nothing"}, most: 1},
+	"scaling policy info":           {missing: []string{"dead", noUUID}, most: 1},
+	"scaling policy list":           {},
 	"server members":                {},
 	"service info":                  {missing: []string{"nothing"}, most: 1},
 	"service list":                  {},
@@ -90,7 +93,7 @@ var reads = map[string]reading{
 // changes are the verbs that change something, or run what somebody else says.
 var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,acl role create,acl role delete,`+
 	`acl role update,acl token create,acl token delete,acl token update,alloc exec,alloc restart,alloc signal,alloc stop,exec,fmt,`+
-	`deployment fail,deployment pause,deployment promote,deployment resume,job dispatch,job periodic force,job eval,job promote,job revert,job run,job start,job stop,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
+	`deployment fail,deployment health,deployment pause,deployment promote,deployment resume,job dispatch,job periodic force,job eval,job promote,job restart,job revert,job run,job scale,job start,job stop,job tag apply,job tag unset,node allow,node deny,node eligibility,node identity keep,node identity new,node orphans adopt,node orphans end,node readmit,`+
 	`namespace apply,namespace delete,node config,node meta apply,node pool apply,node pool delete,node pool init,`+
 	`node purge,node reboot-confirm,node replace,`+
 	`node unknown-mount forget,operator api,operator backup restore,operator backup save,operator forget-volumes,`+

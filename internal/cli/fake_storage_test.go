@@ -41,9 +41,10 @@ func (f *fake) node() *api.Node {
 			Timestamp: f.now.Add(-time.Hour),
 		}},
 		NodeResources: &api.NodeResources{
-			Cpu:    api.NodeCpuResources{CpuShares: 4600},
-			Memory: api.NodeMemoryResources{MemoryMB: 8192},
-			Disk:   api.NodeDiskResources{DiskMB: 51200},
+			Devices: devices(),
+			Cpu:     api.NodeCpuResources{CpuShares: 4600},
+			Memory:  api.NodeMemoryResources{MemoryMB: 8192},
+			Disk:    api.NodeDiskResources{DiskMB: 51200},
 		},
 		ReservedResources: &api.NodeReservedResources{Memory: api.NodeMemoryResources{MemoryMB: 192}},
 	}
@@ -93,6 +94,14 @@ func (f *fake) nodeWithOrphans(int) *api.Node {
 	if path := "/d/csi/4f02aa10/p/0a/m"; !slices.Contains(f.requests, "PUT /v1/node/"+nodeB+"/unknown-mount/forget") {
 		n.UnknownMounts = []*api.NodeUnknownMount{{Path: path, Device: "0:51", FSType: "tmpfs"}}
 	}
+	n.UnclaimedVolumes = []*api.NodeUnclaimedVolume{{
+		Namespace:  "default",
+		VolumeID:   "db-data",
+		PluginID:   "local-csi",
+		ExternalID: "x-1",
+		State:      "staged",
+		Allocs:     []string{"77c0ffee-0000-4000-8000-000000000000"},
+	}}
 	n.RefusedAgents = []*api.NodeRefusedAgent{{
 		Address:       "birch (10.0.0.9)",
 		ObeyedAddress: "birch (10.0.0.2)",
@@ -360,6 +369,9 @@ func (f *fake) runtime(path string, r *http.Request) (any, error) {
 	case "allocation":
 		if strings.HasSuffix(path, "checks") {
 			return map[string]any{}, nil
+		}
+		if strings.HasSuffix(path, "consul") {
+			return []*api.ConsulServiceStatus{}, nil
 		}
 		usage := &api.ResourceUsage{
 			CpuStats:    &api.CpuStats{TotalTicks: 12.4},

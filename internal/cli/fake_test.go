@@ -92,7 +92,10 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	acl, ofACL := strings.CutPrefix(path, "acl/")
 	divided, ofPartitions, refused := f.partitions(r.Method, path, body)
 	deployed, ofDeployments, denied := f.deployments(path, body)
+	kept, ofVariables, unkept := f.variables(r, path, body)
 	switch {
+	case ofVariables:
+		out, err = kept, unkept
 	case ofDeployments:
 		out, err = deployed, denied
 	case ofPartitions:
@@ -235,6 +238,7 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 			CPUTicksConsumed: 460,
 			Memory:           &api.HostMemoryStats{Used: 1 << 30, Total: 8 << 30},
 			AllocDirStats:    &api.HostDiskStats{Used: 5 << 30, Size: 50 << 30},
+			DeviceStats:      deviceStats(),
 		}, nil
 	case path == "allocations":
 		return f.under(q.Get("prefix"), f.stub(allocA, "running", f.events(n)), f.stub(allocB, "failed", nil),
@@ -458,6 +462,8 @@ func (f *fake) alloc() *api.Allocation {
 			Tasks: map[string]*api.AllocatedTaskResources{"redis": {
 				Cpu:    api.AllocatedCpuResources{CpuShares: 100},
 				Memory: api.AllocatedMemoryResources{MemoryMB: 64},
+				Devices: []*api.AllocatedDeviceResource{{Vendor: "acme", Type: "gpu", Name: "k80",
+					DeviceIDs: []string{"gpu-1"}}},
 			}},
 			Shared: api.AllocatedSharedResources{
 				DiskMB: 300,

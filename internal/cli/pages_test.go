@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"berth/internal/cli/kit"
+	"berth/internal/cli/plugintest"
 )
 
 // Forms in which pages name commands: in the marks of code, and in lines for a shell.
@@ -76,11 +77,13 @@ func TestPagesNameCommandsThatThereAre(t *testing.T) {
 	}
 }
 
-// program is the tree of commands of the program, which has an agent and a plugin, too.
+// program is the tree of commands of the program, which has an agent, a plugin and tests of plugins, too.
 func program() *kit.Command {
 	e := kit.New(strings.NewReader(""), io.Discard, io.Discard, func(string) string { return "" }, nil, "9")
 	return newRoot(e, Options{
 		Agent:   func(context.Context, []string) int { return 0 },
 		Plugins: map[string]func(context.Context, []string) int{"local-csi": nil},
+
+		PluginTests: struct{ plugintest.Tester }{},
 	})
 }

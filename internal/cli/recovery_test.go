@@ -28,7 +28,7 @@ func TestANodeIsDismissedOnlyIfItIsTheOneThatIsMeant(t *testing.T) {
 	for _, c := range []struct{ arg, dismissed, says string }{
 		{"ash", "", `"ash" could mean each of 2 nodes (write more of the id)`},
 		{"8f3", "", `"8f3" could mean each of 2 nodes (write more of the id)`},
-		{"''", "", `no recovery waits for a node ""`},
+		{"''", "", `<node> is empty`},
 		{"as", "", `no recovery waits for a node "as"`},
 		{"8f3a", old, ""},
 		{fresh, fresh, ""},

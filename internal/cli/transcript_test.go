@@ -18,13 +18,23 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"berth/internal/base/leased"
 	"berth/internal/cli"
 	"berth/internal/testkit/memnet"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 
+// asBerth in the environment, the address of an agent, makes the test program one command.
+const asBerth = "BERTH_TEST_AGENT"
+
 func TestMain(m *testing.M) {
+	if os.Args[0] == leased.Role {
+		os.Exit(leased.Main(context.Background()))
+	}
+	if address := os.Getenv(asBerth); address != "" {
+		os.Exit(runTo(context.Background(), nil, address, "", os.Stdout, os.Stderr, os.Args[1:]...))
+	}
 	time.Local = time.UTC
 	flag.Parse()
 	os.Exit(m.Run())
@@ -82,7 +92,10 @@ func runTo(
 
 		Identities: identities{},
 		DataDirs:   dataDirs{},
-		Agent:      func(_ context.Context, args []string) int { fmt.Fprintf(out, "agent %q\n", args); return 42 },
+
+		PluginTests: pluginTests{},
+
+		Agent: func(_ context.Context, args []string) int { fmt.Fprintf(out, "agent %q\n", args); return 42 },
 		Plugins: map[string]func(context.Context,
 			[]string) int{"local-csi": func(_ context.Context, args []string) int {
 			fmt.Fprintf(out, "plugin %q\n", args)

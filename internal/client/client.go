@@ -23,6 +23,8 @@ import (
 	"berth/internal/client/allocs"
 	"berth/internal/client/artifacts"
 	"berth/internal/client/checks"
+	"berth/internal/client/consultokens"
+	"berth/internal/client/devicemanager"
 	"berth/internal/client/disks"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
@@ -35,6 +37,7 @@ import (
 	"berth/internal/client/nodemeta"
 	"berth/internal/client/remote"
 	"berth/internal/client/servers"
+	"berth/internal/client/servicesync"
 	"berth/internal/client/session"
 	"berth/internal/client/shim"
 	"berth/internal/client/sources"
@@ -44,10 +47,15 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/trust"
 	"berth/internal/port/bridge"
+	"berth/internal/port/cni"
+	"berth/internal/port/consul"
 	"berth/internal/port/driver"
+	"berth/internal/port/driver/docker"
 	"berth/internal/port/driver/exec"
+	"berth/internal/port/driver/java"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/port/hostfs"
+	"berth/internal/port/pluginhost"
 )
 
 // Config says what a node is and how it reaches its servers.
@@ -72,6 +80,7 @@ type Config struct {
 	Fingerprint fingerprint.Options // DiskPath and Version are filled in
 	// Bridge is that of the node's allocs; without a name it has the defaults.
 	Bridge   bridge.Bridge
+	CNI      cni.Plugins // which make networks of groups of mode cni/NAME
 	Reserved host.Reserved
 
 	// Shims says where processes are held that outlive the agent, and by which program; the drivers exec and raw_exec
@@ -84,6 +93,10 @@ type Config struct {
 	Clock *bootclock.Clock
 	// Volumes are the directories in which bundled plugins keep volumes: where there are some, somebody was a node.
 	Volumes []string
+	// Docker is how containers are run; nil: they are not.
+	Docker *docker.Config
+	// PluginPrograms are plugins that are programs of their own: of drivers, or of devices, as they say.
+	PluginPrograms []pluginhost.Config
 	// Drivers are others than these.
 	Drivers []driver.Driver
 	// DriverPeriod and DriverDeadline: see drivermanager.Config.
@@ -112,6 +125,10 @@ type Config struct {
 	CrashWindow time.Duration
 	// TaskAPI answers what a task asks by the socket in its directory; nil: tasks have none.
 	TaskAPI taskapi.Serve
+	// Consul is the agent of Consul in which services are registered; nil: the node has none.
+	Consul *consul.Config
+	// ServiceMethod and TaskMethod are the auth methods of Consul to which identities are shown; empty: there is none.
+	ServiceMethod, TaskMethod string
 	// Artifacts says how what tasks want fetched is fetched.
 	Artifacts artifacts.Settings
 	// Runs are those of the agent: this one, and how the one before ended.
@@ -129,11 +146,16 @@ type Config struct {
 // beside is what looks after allocs beside their runners.
 type beside struct {
 	disks   *disks.Sweep
+	devices *devicemanager.Manager
 	checks  *checks.Keeper
 	sources *sources.Keeper
 
 	identities *identities.Keeper
 	sockets    *taskapi.Sockets // by which tasks reach the API
+
+	consul *servicesync.Keeper  // nil without Config.Consul
+	tokens *consultokens.Keeper // of Consul; nil without Config.Consul
+	ways   *ways                // nil without Config.Consul.Mesh
 }
 
 // Client is the node half.
@@ -214,7 +236,7 @@ func (c *Client) build(ctx context.Context) error {
 	if c.link, err = servers.Connect(c.cfg.Servers, id, c.cfg.Learn, c.log); err != nil {
 		return err
 	}
-	holdings := allocs.NewHoldings(table, c.shims)
+	holdings := allocs.NewHoldings(table, c.shims, c.drivers)
 	if c.storage, err = newStorage(c, holdings); err != nil {
 		return err
 	}
@@ -228,18 +250,22 @@ func (c *Client) build(ctx context.Context) error {
 	}
 	c.beside.identities = identities.New(identities.Config{Signer: signer{c.link}, Store: c.store.KV, Log: c.log})
 	c.beside.sockets = taskapi.New(c.cfg.TaskAPI, c.log)
-	c.host = host.New(ctx, c.describe(holdings, table.Dir(), meta))
+	if err := c.buildConsul(table); err != nil {
+		return err
+	}
+	c.host = host.New(ctx, c.describe(ctx, holdings, table.Dir(), meta))
 	c.beside.sources = sources.New(readSources(c.link), c.cfg.Log)
 	c.allocs = allocs.New(allocs.Config{
-		Holdings:        holdings,
-		Store:           c.store,
-		Link:            c.link,
-		Shims:           c.launcher,
-		Host:            c.host,
-		Region:          c.cfg.Region,
-		Drivers:         c.drivers,
-		AllocHooks:      append([]hook.Hook{&allochooks.Network{Networks: c.networks}}, c.storage.allocHooks()...),
-		TaskHooks:       append(c.ownHooks(), append(c.storage.taskHooks(c.host), c.artifacts())...),
+		Holdings: holdings,
+		Store:    c.store,
+		Link:     c.link,
+		Shims:    c.launcher,
+		Host:     c.host,
+		Region:   c.cfg.Region,
+		Drivers:  c.drivers,
+		AllocHooks: append([]hook.Hook{&allochooks.Cores{Pool: c.pool()},
+			&allochooks.Network{Networks: c.networks}}, c.storage.allocHooks()...),
+		TaskHooks:       append(c.ownHooks(), append(c.storage.taskHooks(c.host), c.lastHooks()...)...),
 		Inventory:       c.storage.reporter,
 		ReportDelay:     c.cfg.ReportDelay,
 		ReportPatience:  c.cfg.ReportPatience,
@@ -249,6 +275,7 @@ func (c *Client) build(ctx context.Context) error {
 		StorageTimeout:  c.cfg.StorageTimeout,
 		MaxKillTimeout:  c.cfg.MaxKillTimeout,
 		Caps:            c.cfg.Caps,
+		Contact:         c.contact(time.Now()),
 		Log:             c.log,
 
 		Guard: suspects.New(suspects.Config{
@@ -261,7 +288,12 @@ func (c *Client) build(ctx context.Context) error {
 		}),
 	})
 	c.beside.disks = disks.New(c.allocs, c.launcher, c.cfg.Log)
-	c.beside.checks = checks.New(checks.Config{Allocs: served{c.allocs, c.log}, Node: c.host.Node, Log: c.cfg.Log})
+	c.beside.checks = checks.New(checks.Config{
+		Allocs: served{c.allocs, c.log},
+		Node:   c.host.Node,
+		Consul: c.askedConsul(),
+		Log:    c.cfg.Log,
+	})
 	c.session = session.New(session.Config{
 		Link:   c.link,
 		Gate:   c.armed,
@@ -287,7 +319,9 @@ func (c *Client) build(ctx context.Context) error {
 		Volumes: c.storage.keeper,
 		Usage:   c.storage.meter,
 		Disks:   c.beside.disks,
+		Devices: c.beside.devices,
 		Checks:  c.beside.checks,
+		Consul:  c.beside.consul,
 		Feed:    c.cfg.Feed,
 		Dirs:    c.dirs,
 		Log:     c.log,
@@ -311,7 +345,16 @@ func (c *Client) buildDrivers(table *allocs.Table) (err error) {
 			Changed:  table.ShimsChanged,
 			Log:      c.log,
 		})
-		all = append([]driver.Driver{rawexec.New(c.cfg.RawExec, c.launcher), exec.New(c.cfg.Exec, c.launcher)}, all...)
+		isolated := exec.New(c.cfg.Exec, c.launcher)
+		all = append([]driver.Driver{rawexec.New(c.cfg.RawExec, c.launcher), isolated, java.New(isolated, "")}, all...)
+		if c.cfg.Docker != nil {
+			all = append(all, c.docker(*c.cfg.Docker, table))
+		}
+		programs, devices := c.programs(table, all)
+		all, c.beside.devices = append(all, programs...), devices
+	}
+	if c.beside.devices == nil {
+		c.beside.devices = devicemanager.New(devicemanager.Config{Log: c.log})
 	}
 	c.drivers, err = drivermanager.New(drivermanager.Config{
 		Drivers:  all,
@@ -331,7 +374,9 @@ func (c Config) identity() identity.Config {
 	return out
 }
 
-func (c *Client) describe(holdings *allocs.Holdings, dirs string, meta *nodemeta.Meta) host.Config {
+func (c *Client) describe(
+	ctx context.Context, holdings *allocs.Holdings, dirs string, meta *nodemeta.Meta,
+) host.Config {
 	look := c.cfg.Fingerprint
 	look.DiskPath, look.Version = c.cfg.DataDir, c.cfg.Version
 	look.Allocs = dirs
@@ -344,13 +389,15 @@ func (c *Client) describe(holdings *allocs.Holdings, dirs string, meta *nodemeta
 		NodeClass:   c.cfg.NodeClass,
 		Meta:        meta,
 		HTTPAddr:    c.cfg.HTTPAddr,
-		Attributes:  withNetworks(c.cfg.Attributes, c.cfg.Bridge),
+		Attributes:  withNetworks(ctx, c.cfg.Attributes, c.cfg.Bridge, c.cfg.CNI, c.log),
 		HostVolumes: c.cfg.HostVolumes,
 		Fingerprint: look,
 		Reserved:    c.cfg.Reserved,
 		Drivers:     c.drivers,
+		Devices:     c.beside.devices,
 		Plugins:     c.storage.plugins,
 		Holdings:    holdings,
+		Consul:      c.describedByConsul(),
 		Log:         c.log,
 	}
 }
@@ -363,6 +410,7 @@ func (c *Client) Run(ctx context.Context) error {
 	runs := map[string]func(context.Context) error{
 		"directories":      c.dirs.Run,
 		"drivers":          c.drivers.Run,
+		"devices":          c.beside.devices.Run,
 		"host":             c.host.Run,
 		"session":          c.session.Run,
 		"allocs":           c.allocs.Run,
@@ -377,9 +425,13 @@ func (c *Client) Run(ctx context.Context) error {
 		"networks":         c.networks.Run,
 		"identities":       c.beside.identities.Run,
 		"tasks' API":       c.beside.sockets.Run,
+		"ways to Consul":   c.beside.ways.run,
 	}
 	if !c.cfg.UnlimitedDisks {
 		runs["disks"] = c.beside.disks.Run
+	}
+	if c.beside.consul != nil {
+		runs["services in Consul"] = c.beside.consul.Run
 	}
 	if c.shims != nil {
 		runs["shims"] = c.shims.Run
@@ -440,7 +492,7 @@ func (c *Client) Shutdown(ctx context.Context, stopTasks bool) error {
 
 // Kill kills at once what Shutdown left, for an agent whose data_dir goes with it. It comes while Run still runs.
 func (c *Client) Kill(ctx context.Context) error {
-	return errors.Join(c.beside.sockets.End(), c.allocs.KillAll(ctx))
+	return errors.Join(c.beside.sockets.End(), c.beside.ways.end(), c.allocs.KillAll(ctx))
 }
 
 // Disclose unmounts the file systems of allocs that have ended, for an agent of which nothing is to be left. It comes

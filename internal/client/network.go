@@ -1,13 +1,17 @@
 package client
 
 import (
+	"context"
+	"log/slog"
 	"maps"
 	"os"
 
+	"berth/internal/base/logkey"
 	"berth/internal/client/allocs"
 	"berth/internal/client/networks/keeper"
 	"berth/internal/model/network"
 	"berth/internal/port/bridge"
+	"berth/internal/port/cni"
 )
 
 // newNetworks makes the keeper of the networks of the node's allocs, and completes what is configured of the bridge.
@@ -24,13 +28,17 @@ func newNetworks(c *Client, holdings *allocs.Holdings) (*keeper.Keeper, error) {
 		Store:   c.store.KV,
 		Boot:    c.cfg.Machine.Boot,
 		Bridge:  c.cfg.Bridge,
+		Plugins: c.cfg.CNI,
 		Owners:  holdings,
+		Maker:   c.drivers.NetworkMaker,
 		Log:     c.cfg.Log,
 	})
 }
 
 // withNetworks adds to a node's attributes what networks its allocs can have, or why they can have none of mode bridge.
-func withNetworks(attributes map[string]string, b bridge.Bridge) map[string]string {
+func withNetworks(
+	ctx context.Context, attributes map[string]string, b bridge.Bridge, plugins cni.Plugins, log *slog.Logger,
+) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, attributes)
 	if os.Geteuid() != 0 {
@@ -38,6 +46,20 @@ func withNetworks(attributes map[string]string, b bridge.Bridge) map[string]stri
 		return out
 	}
 	out[network.AttributeNone] = "1"
+	all, err := plugins.Networks()
+	if err != nil {
+		log.Warn("networks of CNI plugins are left out", logkey.Error, err)
+	}
+	for _, n := range all {
+		if why := network.BadMode(network.ModeCNI(n.Name)); why != "" {
+			log.Warn("a network of CNI plugins is left out", "network", n.Name, "reason", why)
+			continue
+		}
+		out[network.AttributeCNI+n.Name] = "1"
+	}
+	for name, version := range plugins.Versions(ctx) {
+		out[network.AttributePlugin+name] = version
+	}
 	if err := bridge.Missing(); err != nil {
 		out[network.AttributeBridgeWhy] = err.Error()
 		return out

@@ -2,15 +2,19 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocs"
 	"berth/internal/client/checks"
 	"berth/internal/client/servers"
 	"berth/internal/client/sources"
+	"berth/internal/derive/service"
 	"berth/internal/model/alloc"
 	"berth/internal/wire"
 )
@@ -55,6 +59,22 @@ func (s served) Checked(id ids.Alloc, found alloc.Checks) {
 	if r := s.Runner(id); r != nil {
 		r.Checked(found)
 	}
+}
+
+// RunScript implements checks.Allocs.
+func (s served) RunScript(ctx context.Context, c *service.Check, out io.Writer) (int, error) {
+	r := s.Runner(c.Service.Alloc)
+	if r == nil {
+		return 0, fault.New(fault.NotFound, "check", fmt.Sprintf("allocation %q", c.Service.Alloc), "it is not here")
+	}
+	if err := r.Usable("check"); err != nil {
+		return 0, err
+	}
+	t, err := r.Task(c.Task)
+	if err != nil {
+		return 0, err
+	}
+	return t.RunCommand(ctx, append([]string{c.Of.Command}, c.Of.Args...), out)
 }
 
 // RestartUnhealthy implements checks.Allocs.

@@ -96,3 +96,19 @@ func TestAnAgentThatEndsWithNothingSaysSo(t *testing.T) {
 		t.Error("its task runs, and it says that nothing is left")
 	}
 }
+
+// TestWhatTheServersCallUnknownIsReported: given an alloc that runs and was reported so, when the servers say that it
+// is unknown, because they held the node for silent meanwhile, then it is reported again, however the node came back.
+func TestWhatTheServersCallUnknownIsReported(t *testing.T) {
+	r := newRig(t)
+	r.start()
+	id := r.servers.place(service(task("web", nil)))
+	eventually(t, "it runs", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	for range 2 {
+		r.servers.edit(id, func(a *alloc.Alloc) {
+			a.ClientStatus = alloc.ClientUnknown
+			delete(r.servers.reported, id)
+		})
+		eventually(t, "it is reported", func() bool { return r.servers.status(id) == alloc.ClientRunning })
+	}
+}

@@ -2,11 +2,14 @@
 // built from cmd/berth-helper before berth is (make does both in order) and embedded here. Whoever starts helpers may
 // import it: client/shim, the drivers and the agent.
 //
+// It is embedded compressed, which takes more than half of it off berth, and unpacked once in each process.
+//
 // The file is a sealed memory file: it needs no directory, nobody can replace or change it, and it lives as long as a
 // process runs it, so that a helper outlives an upgrade of berth on disk.
 package helperbin
 
 import (
+	"compress/gzip"
 	"embed"
 	"errors"
 	"fmt"
@@ -50,7 +53,11 @@ func Open() (*os.File, error) {
 func Path(f *os.File) string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), f.Fd()) }
 
 func create() (*os.File, error) {
-	content, err := bin.Open("bin/" + program)
+	packed, err := bin.Open("bin/" + program + ".gz")
+	if err != nil {
+		return nil, missing(err)
+	}
+	content, err := gzip.NewReader(packed)
 	if err != nil {
 		return nil, missing(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/api"
+	"berth/internal/httpapi/params"
 )
 
 // Given jobs beyond a bound, when they are registered or planned, then the answer is 400 and names group, value and
@@ -54,5 +55,48 @@ func TestJobsBeyondABoundAreRefused(t *testing.T) {
 				t.Errorf("it was stored: %d %s", a.status, a.body)
 			}
 		})
+	}
+}
+
+// Given bodies that nest as deep as they may, when they are stored, then every list and the node that gets them can
+// read them; one level more is refused, where anything can be nested.
+func TestWhatNestsTooDeepIsRefused(t *testing.T) {
+	r := newRig(t)
+	deep := func(levels int) any {
+		var v any = "end"
+		for range levels {
+			v = map[string]any{"a": v}
+		}
+		return v
+	}
+	const above = 5 // the body, Job, TaskGroups, the group, Scaling
+	for name, put := range map[string]func(j map[string]any, levels int){
+		"a policy": func(j map[string]any, levels int) {
+			group(j)["Scaling"] = map[string]any{"Min": 0, "Max": 3, "Policy": deep(levels)}
+		},
+		"a config": func(j map[string]any, levels int) {
+			task(j)["Driver"] = "elsewhere"
+			task(j)["Config"] = deep(levels - 1) // within Tasks and the task
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j := webJob("deep")
+			put(j, params.MaxDepth-above)
+			r.must("PUT", "/v1/jobs", map[string]any{"Job": j})
+			for _, path := range []string{"/v1/jobs", "/v1/allocations", "/v1/job/deep", "/v1/job/deep/allocations",
+				"/v1/job/deep/versions", "/v1/scaling/policies"} {
+				r.must("GET", path, nil)
+			}
+			j = webJob("deeper")
+			put(j, params.MaxDepth-above+1)
+			a := r.try("PUT", "/v1/jobs", map[string]any{"Job": j})
+			if a.status != http.StatusBadRequest || !strings.Contains(string(a.body), "more than 40 deep") {
+				t.Errorf("one level more: %d %s", a.status, a.body)
+			}
+		})
+	}
+	meta := map[string]any{"Count": 1, "Target": map[string]any{"Group": "g"}, "Meta": deep(params.MaxDepth)}
+	if a := r.try("PUT", "/v1/job/deep/scale", meta); a.status != http.StatusBadRequest {
+		t.Errorf("meta of a scaling: %d %s", a.status, a.body)
 	}
 }

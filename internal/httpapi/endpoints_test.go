@@ -181,15 +181,15 @@ func TestNodePoolsAreThoseThatNodesName(t *testing.T) {
 // waits.
 func TestWhatThereCannotBeIsAnEmptyList(t *testing.T) {
 	w := newWorld(t)
-	for _, path := range []string{"/v1/scaling/policies", "/v1/job/web/actions"} {
+	for _, path := range []string{"/v1/job/web/actions", "/v1/acl/auth-methods"} {
 		if a := w.must("GET", path, nil); strings.TrimSpace(string(a.body)) != "[]" || a.index(t) == 0 {
 			t.Errorf("%s: %q at index %d", path, a.body, a.index(t))
 		}
 	}
-	w.must("GET", "/v1/scaling/policies?index=1&wait=100ms", nil)
+	w.must("GET", "/v1/acl/auth-methods?index=1&wait=100ms", nil)
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond) // runs out while the read waits for a change
 	defer cancel()
-	read, err := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/scaling/policies?index=1&wait=10m", nil)
+	read, err := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/acl/auth-methods?index=1&wait=10m", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,5 +13,5 @@ func (s *Server) eventStream(w http.ResponseWriter, r *calls.Request) error {
 	if err != nil {
 		return err
 	}
-	return events.Stream(r.Context(), w, s.cfg.Servers, req)
+	return s.events.Stream(r.Context(), w, s.cfg.Servers, req)
 }

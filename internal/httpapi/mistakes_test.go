@@ -195,7 +195,7 @@ var ofTheGroup = []*mistake{
 		g.Networks = append(g.Networks, &api.NetworkResource{})
 	}},
 	{"groups/network/mode", "network mode", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
-		g.Networks[0].Mode = "cni/mesh"
+		g.Networks[0].Mode = "brigde"
 	}},
 	{"groups/network/to", "to must be a port", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].ReservedPorts[0].To = 70000
@@ -211,11 +211,15 @@ var ofTheGroup = []*mistake{
 	}},
 	{"groups/network/label", `port label "db" is empty or used twice`,
 		func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Networks[0].DynamicPorts[0].Label = "db" }},
+	{"groups/network/collision", "is for a port that is chosen by the job",
+		func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Networks[0].DynamicPorts[0].IgnoreCollision = true }},
 	{"groups/network/ports", "static port 9 is asked for by", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 		g.Networks[0].ReservedPorts = append(g.Networks[0].ReservedPorts, api.Port{Label: "x", Value: 9},
 			api.Port{Label: "y", Value: 9})
 	}},
-	{"groups/service", "service", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Services = []*api.Service{{}} }},
+	{"groups/service", "service", func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+		g.Services = []*api.Service{{Connect: &api.ConsulConnect{}}}
+	}},
 }
 
 var ofItsPolicies = []*mistake{
@@ -331,8 +335,19 @@ var ofTheTask = []*mistake{
 	{"groups/tasks/cpu", "cpu 2147483648 exceeds", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.Resources.CPU = new(1 << 31)
 	}},
-	{"groups/tasks/cores", "resources cores",
+	{"groups/tasks/cpu", "cpu and cores cannot both",
 		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.Resources.Cores = new(1) }},
+	{"groups/tasks/cpu", "cores (-1) must be between", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+		t.Resources.CPU, t.Resources.Cores = nil, new(-1)
+	}},
+	{"groups/tasks/cpu", "affinity must be none, prefer or require",
+		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.Resources.NUMA = &api.NUMAResource{Affinity: "near"}
+		}},
+	{"groups/tasks/cpu", "set cores, or leave it out",
+		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
+			t.Resources.NUMA = &api.NUMAResource{Affinity: "require"}
+		}},
 	{"groups/tasks/memory", "minimum MemoryMB", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.Resources.MemoryMB = new(1)
 	}},

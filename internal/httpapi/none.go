@@ -15,10 +15,8 @@ import (
 // maxWait is how long a read waits for a change when the client does not say how long.
 const maxWait = 5 * time.Minute
 
-// none answers with the list of what there cannot be yet: scaling policies.
+// none answers with the list of what there cannot be yet.
 func (s *Server) none(r *calls.Request) (any, error) { return s.unchanging(r, []any{}) }
-
-func (s *Server) noPolicy(*calls.Request) (any, error) { return nil, calls.Missing("policy not found") }
 
 // schedulerConfiguration describes how the scheduler works.
 func (s *Server) schedulerConfiguration(r *calls.Request) (any, error) {

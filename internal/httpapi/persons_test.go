@@ -102,6 +102,8 @@ func ask(t *testing.T, method, url, secret string, body any) (status int, text s
 // bodyOf is a body that a route takes.
 func bodyOf(route, id string) any {
 	switch _, path, _ := strings.Cut(route, " "); {
+	case strings.HasSuffix(path, "/scale"):
+		return map[string]any{"Count": 1, "Target": map[string]any{"Group": "g"}}
 	case strings.HasPrefix(path, "/v1/job"), path == "/v1/validate/job":
 		return map[string]any{"Job": webJob(id), "JobHCL": "job \"a\" {}"}
 	case strings.Contains(path, "/expand"):

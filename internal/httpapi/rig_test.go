@@ -24,6 +24,7 @@ import (
 	"berth/internal/httpapi/gauges"
 	"berth/internal/httpapi/sandbox"
 	"berth/internal/model/alloc"
+	"berth/internal/model/cores"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
@@ -302,6 +303,7 @@ func testInfo(id ids.Node) *node.Node {
 			Device:         "lo",
 			MinDynamicPort: 20000,
 			MaxDynamicPort: 32000,
+			Cores:          []cores.Core{{ID: 0, BaseMHz: 2300}, {ID: 1, BaseMHz: 2300}},
 		},
 		Reserved: node.Resources{CPUShares: 100, MemoryMB: 64, ReservedPorts: []int{22}},
 	}

@@ -120,7 +120,7 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"HEAD", "/v1/jobs", nil, 405, ""},
 		{"GET", "/v1/volumes?type=tape", nil, 404, "resource not found"},
 		{"PUT", "/v1/search", map[string]any{"Prefix": "w", "Context": "tapes"}, 500,
-			"context must be one of [allocs deployment evals jobs namespaces node_pools nodes plugins volumes all]"},
+			"context must be one of [allocs deployment evals jobs namespaces node_pools nodes plugins vars scaling_policy volumes all]"},
 		{"GET", "/v1/job/web/submission", nil, 400, "Unable to parse job submission version parameter"},
 		{"GET", "/v1/job/none", nil, 404, "job not found"},
 		{"GET", "/v1/job/..%2Fx", nil, 404, "job not found"},
@@ -213,9 +213,10 @@ func TestErrorsHaveTheStatusAndTextThatClientsKnow(t *testing.T) {
 		{"PUT", "/v1/var/a/b?lock-acquire&cas=0", map[string]any{}, 400, "leave out the other"},
 		{"PUT", "/v1/var/a/b?lock-acquire", map[string]any{"Lock": map[string]any{"TTL": "1s"}}, 400, "from 10s"},
 		{"PUT", "/v1/var/a/b?lock-acquire", map[string]any{"Lock": map[string]any{"TTL": "x"}}, 400, "duration"},
-		{"PUT", "/v1/var/a/b?lock-renew", map[string]any{"Lock": map[string]any{"ID": none}}, 500, "not locked by"},
-		{"PUT", "/v1/var/a/b?lock-release", map[string]any{}, 500, "not locked by"},
-		{"DELETE", "/v1/var/a/b?cas=7", nil, 500, "written at index 0, not 7"},
+		{"PUT", "/v1/var/a/b?lock-renew", map[string]any{"Lock": map[string]any{"ID": none}}, 409, `"Path":"a/b"`},
+		{"PUT", "/v1/var/a/b?lock-release", map[string]any{}, 409, `"ModifyIndex":0`},
+		{"DELETE", "/v1/var/a/b?cas=7", nil, 409, `"ModifyIndex":0`},
+		{"PUT", "/v1/var/a/b", map[string]any{"Namespace": "c", "Items": map[string]any{"k": "v"}}, 400, "namespace=c"},
 		{"DELETE", "/v1/var/a/b", nil, 204, ""},
 		{"GET", "/v1/quotas", nil, 501, "Nomad Enterprise only endpoint"},
 	} {
@@ -274,7 +275,7 @@ func TestMembersOfAJobAreRefusedByName(t *testing.T) {
 	for _, c := range []struct {
 		job   map[string]any
 		texts []string
-	}{{deep, []string{"nested more than 100 levels"}},
+	}{{deep, []string{"nests objects and lists more than 40 deep"}},
 		{unbuilt, []string{"ui", `group "g": task "t": vault`}}} {
 		for _, path := range []string{"/v1/jobs", "/v1/job/" + c.job["ID"].(string) + "/plan"} {
 			a := r.try("PUT", path, map[string]any{"Job": c.job})

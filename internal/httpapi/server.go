@@ -22,6 +22,7 @@ import (
 	"berth/internal/httpapi/callers"
 	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/conns"
+	"berth/internal/httpapi/events"
 	"berth/internal/httpapi/packed"
 	"berth/internal/wire"
 )
@@ -34,6 +35,7 @@ type Server struct {
 	cfg     Config
 	gate    *conns.Gate
 	bodies  *bodies.Store
+	events  *events.Forms
 	mux     *http.ServeMux
 	poolMux *http.ServeMux // of poolPaths
 }
@@ -52,6 +54,7 @@ func New(cfg Config) *Server {
 		cfg:     cfg,
 		gate:    conns.New(cfg.Bounds, cfg.Log),
 		bodies:  bodies.New(),
+		events:  events.NewForms(),
 		mux:     http.NewServeMux(),
 		poolMux: http.NewServeMux(),
 	}
@@ -82,7 +85,7 @@ func (s *Server) Run(ctx context.Context, entries ...Entry) error {
 
 // ServeTask serves the socket of one task until ctx ends or the listener is closed. Tasks keep nobody out elsewhere.
 func (s *Server) ServeTask(ctx context.Context, l net.Listener) error {
-	return s.gate.Aside().Serve(ctx, l, s.Handler(access.Task{}))
+	return s.gate.Tasks().Serve(ctx, l, s.Handler(access.Task{}))
 }
 
 // Bound has other bounds of connections hold from now on.

@@ -35,4 +35,5 @@ var (
 	jobServices   = calls.Read(wire.JobServices, calls.ByName[ids.Job], calls.As(services.Registrations))
 	allocServices = calls.Read(wire.AllocServices, calls.ByID[ids.Alloc]("alloc"), calls.As(services.Registrations))
 	allocChecks   = calls.Call(wire.AllocChecks, allocTarget, calls.As(services.Checks))
+	allocConsul   = calls.Call(wire.AllocChecks, allocTarget, calls.As(services.InConsul))
 )

@@ -50,29 +50,22 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 		{"UI", map[string]any{"Description": "x"}, "ui"},
 		{"ConsulNamespace", "x", "consul"}, {"VaultNamespace", "x", "vault"},
 		{"Update.Stagger", 60_000_000_000, "stagger"},
-		{g + "Services[].Provider", "consul", "provider"},
-		{g + "Services[].Connect", map[string]any{}, "connect"},
-		{g + "Services[].Checks[].Type", "script", "check type"}, {g + "Services[].AddressMode", "driver",
-			"address_mode"}, {g + "Services[].Identity", map[string]any{}, "identity"},
-		{g + "Scaling", map[string]any{}, "scaling"}, {g + "Consul",
-			map[string]any{}, "consul"}, {g + "Disconnect", map[string]any{}, "disconnect"},
+		{g + "Services[].Connect", map[string]any{"Gateway": map[string]any{"Mesh": map[string]any{}}}, "gateway"},
+		{g + "Services[].AddressMode", "driver", "address_mode"},
+		{g + "Consul.Namespace", "x", "consul namespace"},
 		{g + "EphemeralDisk.Sticky", true, "sticky"},
 		{g + "EphemeralDisk.Migrate", true, "migrate"}, {g + "Volumes[].Sticky", true, "sticky"},
 		{g + "Update.Stagger", 60_000_000_000,
 			"stagger"},
-		{g + "Migrate.MaxParallel", 7, "migrate max_parallel"}, {g + "Networks[].Mode", "cni/x", "network mode"},
-		{g + "Networks[].Device", "eth0", "network device"}, {g + "Networks[].DynamicPorts[].IgnoreCollision", true,
-			"ignore_collision"}, {g + "Networks[].CNI", map[string]any{}, "cni"},
-		{k + "Services[].Provider", "consul", "provider"},
-		{k + "Vault", map[string]any{}, "vault"}, {k + "Consul", map[string]any{}, "consul"},
-		{k + "ScalingPolicies", list, "scaling"},
-		{k + "Secrets", []any{some}, "secret"}, {k + "Actions", []any{some}, "action"},
-		{k + "Schedule", map[string]any{}, "schedule"}, {k + "Kind", "connect-proxy:x", "kind"}, {k +
-			"Identity.ServiceName", "x", "identity service_name"},
-		{k + "Identities[].ExtraClaims", map[string]any{"a": "b"}, "extra_claims"},
-		{k + "Resources.Cores", 2, "cores"}, {k + "Resources.DiskMB", 10, "disk"}, {k + "Resources.Networks", list,
-			"network"}, {k + "Resources.Devices", []any{some}, "device"},
-		{k + "Resources.NUMA", map[string]any{"Affinity": "require"}, "numa"}, {k + "Resources.SecretsMB", 3,
+		{g + "Migrate.MaxParallel", 7, "migrate max_parallel"}, {g + "Networks[].CIDR", "10.0.0.0/8", "network cidr"},
+		{g + "Networks[].Device", "eth0", "network device"},
+		{k + "Vault", map[string]any{}, "vault"}, {k + "Consul.Cluster", "x", "consul cluster"},
+		{k + "Secrets[].Provider", "vault", "secret provider"}, {k + "Actions", []any{some}, "action"},
+		{k + "Schedule", map[string]any{}, "schedule"},
+		{k + "Identity.ServiceName", "x", "identity service_name"},
+		{k + "Resources.DiskMB", 10, "disk"}, {k + "Resources.Networks", list,
+			"network"},
+		{k + "Resources.NUMA", map[string]any{"Devices": []any{"a"}}, "numa devices"}, {k + "Resources.SecretsMB", 3,
 			"secrets"}, {k + "LogConfig.Enabled", false, "logs enabled"},
 		{k + "Templates[].ChangeScript.RunOnFirstRender", true, "run_on_first_render"},
 		{k + "VolumeMounts[].SELinuxLabel", "z",
@@ -102,7 +95,15 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 func TestMembersOfRequestsAreNotDropped(t *testing.T) {
 	w := newWorld(t)
 	var reg api.JobRegisterResponse
-	w.must("PUT", "/v1/jobs", map[string]any{"Job": webJob("web"), "PolicyOverride": true}).into(t, &reg)
+	launched := webJob("web")
+	launched["ParentID"], launched["Dispatched"] = "other", true
+	launched["Payload"], launched["DispatchIdempotencyToken"] = []byte("x"), "t"
+	w.must("PUT", "/v1/jobs", map[string]any{"Job": launched, "PolicyOverride": true}).into(t, &reg)
+	for _, name := range []string{"ParentID", "Dispatched", "Payload", "DispatchIdempotencyToken"} {
+		if !strings.Contains(reg.Warnings, name+" has no effect: servers write it of what a job launches") {
+			t.Errorf("of %s the answer says nothing: %q", name, reg.Warnings)
+		}
+	}
 	var plan api.JobPlanResponse
 	w.must("PUT", "/v1/job/web/plan", map[string]any{"Job": webJob("web"), "PolicyOverride": true}).into(t, &plan)
 	var vol api.CSIVolumeRegisterResponse

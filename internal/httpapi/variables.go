@@ -29,8 +29,12 @@ var (
 func (s *Server) variableWrite(w http.ResponseWriter, r *calls.Request) error {
 	in := &api.Variable{}
 	if r.Method != http.MethodDelete {
-		if err := r.Read(in); err != nil {
+		data, err := r.Bytes()
+		if err != nil {
 			return err
+		}
+		if err := variables.Read(data, in); err != nil {
+			return calls.BadRequest(err.Error())
 		}
 	}
 	out, err := variables.Write(r.Context(), s.cfg.Servers, variables.Query{

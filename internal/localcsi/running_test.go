@@ -349,7 +349,7 @@ func TestADiskThatFillsUpDuringACopy(t *testing.T) {
 func TestWhereWritesCannotBeFollowed(t *testing.T) {
 	t.Parallel()
 	var froze atomic.Int32
-	w := newWorld(t, "", func(c *Config) {
+	w := newWorld(t, storeOn(t, 8*gib, "mkfs.xfs", "-q", "-m", "reflink=0"), func(c *Config) {
 		c.step = func(name string) {
 			if name == stepFrozen {
 				froze.Add(1)
@@ -395,7 +395,8 @@ func TestWhereWritesCannotBeFollowed(t *testing.T) {
 func TestAVolumeThatIsWrittenFasterThanCopied(t *testing.T) {
 	t.Parallel()
 	var at string
-	w := newWorld(t, "", func(c *Config) {
+	store := storeOn(t, 16*gib, "mkfs.xfs", "-q", "-m", "reflink=0")
+	w := newWorld(t, store, func(c *Config) {
 		c.FreezeLimit = time.Second
 		c.step = func(name string) {
 			switch name {

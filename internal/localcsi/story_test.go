@@ -76,18 +76,25 @@ var stores = []string{"copying", "reflink"}
 // storeDir returns a data directory of the kind; a reflink one lies on an xfs of its own.
 func storeDir(t *testing.T, kind string) string {
 	t.Helper()
-	needRoot(t)
 	if kind == "copying" {
 		return ""
 	}
+	return storeOn(t, 4*gib, "mkfs.xfs", "-q")
+}
+
+// storeOn returns a data directory on a file system of its own, which the command makes in a sparse image of that many
+// bytes: how much the machine's own disk has left does not matter then.
+func storeOn(t *testing.T, size int64, mkfs ...string) string {
+	t.Helper()
+	needRoot(t)
 	base := t.TempDir()
-	img, at := filepath.Join(base, "xfs.img"), filepath.Join(base, "store")
-	f := must2(image.Create(img, 4*gib))(t)
+	img, at := filepath.Join(base, "store.img"), filepath.Join(base, "store")
+	f := must2(image.Create(img, size))(t)
 	f.Close()
 	if err := os.Mkdir(at, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mkfs.xfs", "-q", img).CombinedOutput(); err != nil {
+	if out, err := exec.Command(mkfs[0], append(mkfs[1:], img)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	f = must2(os.OpenFile(img, os.O_RDWR, 0))(t)

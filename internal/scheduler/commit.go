@@ -67,14 +67,13 @@ func (p *placer) commit(w diff.Place, c *rank.Candidate) {
 		a.Reschedule = w.Previous.Reschedule
 	}
 	a.Metrics = p.explain(c)
-	ports := c.Capacity.Ports(p.ask, a.ID)
-	a.Resources = p.ask.Resources(ports)
+	a.Resources = c.Capacity.Choose(p.ask, a.ID)
 	place := &Placement{Alloc: a, Claims: p.claims(w, a)}
 	if w.Ends != "" {
 		s := newStop(w.Previous, w.Ends, false)
 		place.Ends = &s
 	}
-	c.Capacity.Put(p.ask, p.group.Name, a.ID, ports)
+	c.Capacity.Put(p.ask, a.Resources, p.group.Name, a.ID)
 	r.distinct.Count(a)
 	r.staying = append(r.staying, a)
 	p.spread.Count(n)

@@ -7,6 +7,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/scheduler/devices"
 	"berth/internal/scheduler/diff"
 	"berth/internal/scheduler/filter"
 	"berth/internal/scheduler/rank"
@@ -56,7 +57,7 @@ func newPlacer(r *run, g *groupRun) *placer {
 		tally: newTally(r.nodes),
 	}
 	req := &filter.Request{Job: r.job, Group: g.group}
-	p.static = filter.Prepare(req, append(filter.Static(r.job.Region), filter.NewUnfit(g.allocs))...)
+	p.static = filter.Prepare(req, append(filter.Static(r.job.Region), &devices.Filter{}, filter.NewUnfit(g.allocs))...)
 	if csi := filter.NewCSI(r.ledger); csi.Prepare(req) {
 		p.csi = csi
 	}
@@ -71,7 +72,7 @@ func newPlacer(r *run, g *groupRun) *placer {
 	for _, a := range r.staying {
 		r.distinct.CountProperties(a)
 	}
-	p.ask = rank.NewAsk(g.group)
+	p.ask = rank.NewAsk(r.job, g.group)
 	p.scorer = rank.NewScorer(r.job, g.group, p.ask)
 	p.spread = rank.NewSpread(r.job, g.group)
 	for _, a := range r.staying {

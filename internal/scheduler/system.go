@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"berth/internal/model/alloc"
+	"berth/internal/scheduler/devices"
 	"berth/internal/scheduler/diff"
 	"berth/internal/scheduler/filter"
 )
@@ -10,7 +11,7 @@ import (
 // the job is not meant for it.
 func (r *run) systemInput(in diff.Input, g *groupRun) diff.SystemInput {
 	req := &filter.Request{Job: r.job, Group: g.group}
-	static := filter.Prepare(req, filter.Static(r.job.Region)...)
+	static := filter.Prepare(req, append(filter.Static(r.job.Region), &devices.Filter{})...)
 	belongs := filter.Prepare(req, &filter.Pool{}, &filter.Datacenters{})
 	chosen := filter.Prepare(req, filter.NewConstraints(r.job.Region))
 	out := diff.SystemInput{Input: in, Keeps: func(a *alloc.Alloc) bool {

@@ -7,6 +7,7 @@ import (
 
 	"berth/internal/model/trust"
 	"berth/internal/server/claims"
+	"berth/internal/server/consultokens"
 	"berth/internal/server/controllers"
 	"berth/internal/server/deploy"
 	"berth/internal/server/endpoint"
@@ -17,6 +18,7 @@ import (
 	"berth/internal/server/keyring"
 	"berth/internal/server/launch"
 	"berth/internal/server/locks"
+	"berth/internal/server/lostservices"
 	"berth/internal/server/membership"
 	"berth/internal/server/volumes"
 	"berth/internal/server/worker"
@@ -33,10 +35,12 @@ type components struct {
 	health     *health.Keeper
 	deploy     *deploy.Keeper
 	claims     *claims.Keeper
+	tokens     *consultokens.Keeper
 	volumes    *volumes.Keeper
 	membership *membership.Keeper
 	locks      *locks.Keeper
 	launch     *launch.Keeper
+	lost       *lostservices.Keeper
 	dispatcher *controllers.Dispatcher
 	endpoints  *endpoint.Endpoints
 }
@@ -72,6 +76,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Proposer: s,
 			Name:     s.cfg.Name,
 			Recovery: s.cfg.Recovery,
+			Ages:     s.cfg.KeyAges,
 			Dev:      s.cfg.Dev,
 			Log:      s.cfg.Log,
 		},
@@ -98,6 +103,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
 		locks:      locks.New(s.store, s, s.cfg.Log),
 		launch:     launch.New(s.store, s, s.cfg.Log),
+		lost:       s.lostServices(),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		deploy:     deploy.New(deploy.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		claims: claims.New(claims.Config{
@@ -106,6 +112,12 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Dispatch: dispatcher,
 			Secrets:  secrets,
 			Nodes:    s.nodes,
+			Log:      s.cfg.Log,
+		}),
+		tokens: consultokens.New(consultokens.Config{
+			Store:    s.store,
+			Proposer: s,
+			Consul:   s.cfg.Tokens,
 			Log:      s.cfg.Log,
 		}),
 		volumes: volumes.New(volumes.Config{
@@ -140,13 +152,26 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Servers:       listing{roster{s}, c.membership},
 		Wraps:         ring,
 		Variables:     secrets,
+		VariableMost:  s.cfg.Variables,
 		Locks:         c.locks,
+		ForConsul:     s.cfg.ForConsul,
 		Identities: workloads.Config{
-			Signer: &keyring.Signer{Keyring: ring},
+			Signer: &keyring.Signer{Keyring: ring, Store: s.store, Proposer: s},
 			Region: s.cfg.Region,
 			Issuer: s.cfg.Issuer,
+			Tokens: c.tokens,
+			Record: s.cfg.Record,
 		},
 		Log: s.cfg.Log,
 	})
 	return c
+}
+
+// lostServices makes what takes services of lost nodes out of Consul, if this server has an agent of it.
+func (s *Server) lostServices() *lostservices.Keeper {
+	cfg := lostservices.Config{Store: s.store, Newest: s.log.Barrier, Log: s.cfg.Log}
+	if s.cfg.Consul != nil {
+		cfg.Catalog = s.cfg.Consul
+	}
+	return lostservices.New(cfg)
 }

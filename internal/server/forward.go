@@ -61,7 +61,7 @@ func named(id ids.Node) (ids.Node, error) {
 
 func forward[Req, Resp any](n *Nodes, s *wire.Server, m wire.Method[Req, Resp], where func(*Req) (ids.Node, error)) {
 	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
-		conn, err := judged(ctx, n, m.Name(), req, where)
+		_, conn, err := judged(ctx, n, m.Name(), req, where)
 		if err != nil {
 			return nil, err
 		}
@@ -70,25 +70,25 @@ func forward[Req, Resp any](n *Nodes, s *wire.Server, m wire.Method[Req, Resp], 
 }
 
 // judged is the way to the node that a call names, for whom may make it. Before one that the leader passes on, the
-// leader judges: its state is newer than this server's.
+// leader judges: its state is newer than this server's. The context knows what was found, where it was found here.
 func judged[Req any](
 	ctx context.Context, n *Nodes, method string, req *Req, where func(*Req) (ids.Node, error),
-) (wire.Conn, error) {
-	_, refused := serving.Judge(ctx, n.store, method, req)
+) (context.Context, wire.Conn, error) {
+	ctx, refused := serving.Judge(ctx, n.store, method, req)
 	if refused != nil && (n.cluster.Leading() || len(wire.Relays(ctx)) > 0) {
-		return nil, refused
+		return ctx, nil, refused
 	}
 	id, err := where(req)
 	if err == nil {
 		conn, leads, lost := n.way(ctx, id)
 		if leads || refused == nil {
-			return conn, lost
+			return ctx, conn, lost
 		}
 	}
 	if refused != nil {
-		return nil, refused
+		return ctx, nil, refused
 	}
-	return nil, err
+	return ctx, nil, err
 }
 
 // between is forward for what the leader alone asks a node for, after it has looked into its state.
@@ -109,11 +109,17 @@ func forwardStream[Req, In, Out any](
 	n *Nodes, s *wire.Server, m wire.StreamMethod[Req, In, Out], where func(*Req) (ids.Node, error),
 ) {
 	m.Serve(s, func(req *Req, caller *wire.Stream[Out, In]) error {
-		conn, err := judged(caller.Context(), n, m.Name(), req, where)
+		ctx, conn, err := judged(caller.Context(), n, m.Name(), req, where)
 		if err != nil {
 			return err
 		}
-		return m.Relay(caller.Context(), conn, req, caller)
+		ctx, end := serving.Standing(ctx, n.store)
+		defer end()
+		err = m.Relay(ctx, conn, req, caller)
+		if why := context.Cause(ctx); fault.Has(why, fault.Denied) {
+			return why
+		}
+		return err
 	})
 }
 

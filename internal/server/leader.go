@@ -154,6 +154,7 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 	for name, run := range map[string]func(context.Context) error{
 		"heartbeats": c.heartbeats.Run,
 		"keys":       c.keys.Run,
+		"key ages":   c.keys.Age,
 		"signing":    c.signing.Run,
 		"authority":  c.authority.Run,
 		"gc":         c.collector.Run,
@@ -161,8 +162,10 @@ func (c *components) lead(ctx context.Context, g *lifecycle.Group) {
 		"health":     c.health.Run,
 		"deploy":     c.deploy.Run,
 		"claims":     c.claims.Run,
+		"tokens":     c.tokens.Run,
 		"locks":      c.locks.Run,
 		"launch":     c.launch.Run,
+		"lost":       c.lost.Run,
 		"membership": c.membership.Run,
 		"capacity":   c.membership.Capacity,
 		"volumes":    c.volumes.Run,

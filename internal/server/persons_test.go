@@ -20,8 +20,8 @@ import (
 // all namespaces, which show what the caller may see.
 var answeredToAll = []string{
 	"ACL.Bootstrap", "Alloc.List", "Deployment.List", "Eval.List", "Job.List", "Keyring.SigningKeys", "Namespace.List",
-	"NodePool.List", "Person.Allowed", "Server.List", "Service.List", "System.Search", "System.Status",
-	"Trust.Certify", "Variable.List", "Volume.List",
+	"NodePool.List", "Person.Allowed", "Scaling.Policies", "Server.List", "Service.List", "System.Search",
+	"System.Status", "Trust.Certify", "Variable.List", "Volume.List",
 }
 
 // atServers are those of them that are answered to who comes by the surface of a server's own agent, and not by a node.

@@ -16,11 +16,15 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/model/acl"
+	"berth/internal/model/variable"
+	"berth/internal/model/workload"
+	"berth/internal/port/consul"
 	"berth/internal/port/credentials"
 	"berth/internal/port/kv"
 	"berth/internal/port/raftlog"
 	"berth/internal/port/raftlog/files"
 	"berth/internal/port/tlsport"
+	"berth/internal/server/consultokens"
 	"berth/internal/server/denied"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
@@ -48,6 +52,8 @@ type Config struct {
 	HeartbeatTTL   time.Duration
 	HeartbeatGrace time.Duration
 	GC             gc.Ages
+	KeyAges        keyring.Ages
+	Variables      variable.Bounds // of each namespace
 	// VolumeListInterval: see volumes.Config.
 	VolumeListInterval time.Duration
 	AlphaGetVolume     bool     // see volumes.Config
@@ -64,6 +70,12 @@ type Config struct {
 	Expect              int // servers that the cluster is to have; 0: not said
 	// Network reaches the methods of the other servers; nil: it is made of Own.
 	Network Network
+	// Consul is the agent by which the servers speak with it; nil: they do not.
+	Consul *consul.Agent
+	// ForConsul are the identities for Consul of those whose job says none.
+	ForConsul workload.Meant
+	// Tokens makes tokens of Consul for tasks; nil: Consul does.
+	Tokens consultokens.Consul
 	// Record writes down what persons do by the connections of other agents; nil: nothing is.
 	Record serving.Recorder
 }
@@ -119,6 +131,9 @@ func New(cfg Config) *Server {
 	}
 	if cfg.Name == "" {
 		cfg.Name = "server"
+	}
+	if cfg.Tokens == nil && cfg.Consul != nil {
+		cfg.Tokens = cfg.Consul
 	}
 	s := &Server{
 		cfg:      cfg,

@@ -148,6 +148,13 @@ func TestANodeStaysInThePoolOfItsToken(t *testing.T) {
 		if err := joinsWith(t, s, conn, a.Node, token.Token); err != nil {
 			t.Fatal(err)
 		}
+		list, err := wire.TrustAdmissions.Call(t.Context(), conn, &wire.Query{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by := list.Joined[token.Admission.ID]; len(by) != 1 || by[0].ID != string(a.Node) || by[0].Joined.IsZero() {
+			t.Errorf("token for %q: who came in by it: %+v", tt.token, by)
+		}
 		switch err := a.registersIn(t.Context(), conn, tt.pool); {
 		case tt.in && err != nil:
 			t.Errorf("token for %q, in %q: %v", tt.token, tt.pool, err)

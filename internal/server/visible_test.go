@@ -49,6 +49,7 @@ func furnish(t *testing.T, store *state.Store) {
 					Count:    1,
 					Tasks:    []*job.Task{{Name: "t", Driver: "exec"}},
 					Services: []*job.Service{{Name: "service-" + string(ns), Provider: job.ProviderServers}},
+					Scaling:  &job.ScalingPolicy{Type: job.ScalingHorizontal, Max: 2, Enabled: true},
 				}},
 			}
 			tx.PutNamespace(&partition.Namespace{Name: ns})
@@ -153,6 +154,11 @@ func showings() map[string]showing {
 	}
 	deploymentOf := func(ns ids.Namespace) string { return idOf("d", ns) }
 	serviceOf := func(ns ids.Namespace) string { return "service-" + string(ns) }
+	policyOf := func(ns ids.Namespace) string {
+		g := &job.ScalingPolicy{Type: job.ScalingHorizontal}
+		j := &job.Job{Namespace: ns, ID: ids.Job(jobOf(ns))}
+		return string(job.Policy{ScalingPolicy: g, Job: j, Group: "g"}.ID())
+	}
 	variableOf := func(ns ids.Namespace) string { return "path-" + string(ns) }
 	return map[string]showing{
 		"variables": {variablesAlone, "", variableOf, func(ctx context.Context, c wire.Conn) ([]string, error) {
@@ -169,6 +175,14 @@ func showings() map[string]showing {
 			}
 			return each(l.Items, func(v *progress.View) string { return string(v.Deployment.ID) }), nil
 		}},
+		"scaling policies": {acl.ListScalingPolicies, acl.ReadJob, jobOf,
+			func(ctx context.Context, c wire.Conn) ([]string, error) {
+				l, err := wire.ScalingPolicyList.Call(ctx, c, &wire.ScalingPoliciesRequest{Query: all})
+				if err != nil {
+					return nil, err
+				}
+				return each(l.Items, func(p *wire.ScalingPolicy) string { return string(p.Job) }), nil
+			}},
 		"services": {acl.ReadJob, "", serviceOf, func(ctx context.Context, c wire.Conn) ([]string, error) {
 			l, err := wire.ServiceList.Call(ctx, c, &all)
 			if err != nil {
@@ -233,10 +247,12 @@ func showings() map[string]showing {
 					return volumes(l), l.NextToken, nil
 				})
 			}},
-		"a search for jobs":        {acl.ListJobs, acl.ReadJob, jobOf, search("jobs", "job-")},
-		"a search for evaluations": {acl.ReadJob, "", evalOf, search("evals", "e")},
-		"a search for allocations": {acl.ReadJob, "", allocOf, search("allocs", "a")},
-		"a search for volumes":     {acl.CSIListVolume, "", volumeOf, search("volumes", "volume-")},
+		"a search for jobs":             {acl.ListJobs, acl.ReadJob, jobOf, search("jobs", "job-")},
+		"a search for evaluations":      {acl.ReadJob, "", evalOf, search("evals", "e")},
+		"a search for scaling policies": {acl.ListScalingPolicies, acl.ReadJob, policyOf, search("scaling_policy", "")},
+		"a search for allocations":      {acl.ReadJob, "", allocOf, search("allocs", "a")},
+		"a search for variables":        {variablesAlone, "", variableOf, search("vars", "path-")},
+		"a search for volumes":          {acl.CSIListVolume, "", volumeOf, search("volumes", "volume-")},
 		"namespaces": {"", "", itself, func(ctx context.Context, c wire.Conn) ([]string, error) {
 			l, err := wire.NamespaceList.Call(ctx, c, &all)
 			if err != nil {
@@ -328,15 +344,16 @@ func TestListsShowWhatTheirReaderMaySee(t *testing.T) {
 // of the test above.
 func TestEveryListOverAllNamespacesIsHeld(t *testing.T) {
 	held := map[string]string{
-		"Alloc.List":      "allocations",
-		"Deployment.List": "deployments",
-		"Eval.List":       "evaluations",
-		"Job.List":        "jobs",
-		"Namespace.List":  "namespaces",
-		"Service.List":    "services",
-		"System.Search":   "a search for jobs",
-		"Variable.List":   "variables",
-		"Volume.List":     "volumes",
+		"Alloc.List":       "allocations",
+		"Deployment.List":  "deployments",
+		"Eval.List":        "evaluations",
+		"Job.List":         "jobs",
+		"Namespace.List":   "namespaces",
+		"Scaling.Policies": "scaling policies",
+		"Service.List":     "services",
+		"System.Search":    "a search for jobs",
+		"Variable.List":    "variables",
+		"Volume.List":      "volumes",
 	}
 	// Pools are of no namespace: TestAPoolAndANamespaceAreShownToWhoMaySeeThem.
 	for _, m := range without(answeredToAll, append(slices.Clone(toAnyToken), "Person.Allowed", "NodePool.List")) {

@@ -16,8 +16,8 @@
 // that the shim never heard of is TypeFault with NotFound.
 //
 //   - Launch of an attempt that starts or runs is answered like the first Launch of it. An older attempt of the task
-//     that still lives is ended first. A Launch whose agents all hung up before an answer is cancelled, and that is
-//     its end.
+//     that still lives is ended first. A Launch goes on when its agent hangs up: that one comes back and asks for the
+//     same attempt again, or kills it. (Earlier shims cancelled it when its agents had all hung up before an answer.)
 //   - Kill signals once and sets a deadline; another one may only bring the deadline nearer. Nobody has to wait for it:
 //     the deadline is the shim's, in CLOCK_BOOTTIME, so that it may also pass while the machine is suspended.
 //   - Bye means "end as soon as you hold nothing". It is remembered; an accepted Launch withdraws it.

@@ -59,6 +59,8 @@ type Launch struct {
 	// Netns is where the network namespace is held that the process joins; empty: the node's. Shims of earlier releases
 	// pass it over, and hold no alloc that has one.
 	Netns string
+	// OOMScore is the process's oom_score_adj. Shims of earlier releases pass it over.
+	OOMScore int
 }
 
 func (m *Launch) table(c *codec) {
@@ -76,6 +78,7 @@ func (m *Launch) table(c *codec) {
 	blob(c, 12, &m.Bundle)
 	optional(c, 13, &m.Reach)
 	text(c, 14, &m.Netns)
+	number(c, 15, &m.OOMScore)
 }
 
 // Reach says what a process sees of a directory that only root may enter: of all that lies beneath Dir, Own alone.
@@ -197,12 +200,14 @@ func (m *Bind) table(c *codec) {
 	text(c, 5, &m.Volume)
 }
 
-// Device is one device node.
-type Device struct{ HostPath, TaskPath string }
+// Device is one device node. Permissions are of "rwm", empty for reading and writing; shims of earlier releases pass
+// them over.
+type Device struct{ HostPath, TaskPath, Permissions string }
 
 func (m *Device) table(c *codec) {
 	text(c, 1, &m.HostPath)
 	text(c, 2, &m.TaskPath)
+	text(c, 3, &m.Permissions)
 }
 
 // Launched answers Launch.

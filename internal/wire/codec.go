@@ -15,6 +15,10 @@ const MaxMessage = 64 << 20
 // out.
 const MaxRequest = 32 << 20
 
+// MaxDepth bounds how deep what is read nests. It is far above what a request may bring (httpapi/params.MaxDepth): what
+// a server has accepted is sent on within lists and sets, which nodes and servers must be able to read.
+const MaxDepth = 128
+
 // lenient is the RPC mode: a newer peer's unknown fields are skipped. The Raft log, snapshots and the local store
 // use Strict instead.
 var (
@@ -35,7 +39,7 @@ func decOptions(extra cbor.ExtraDecErrorCond) cbor.DecOptions {
 		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
 		DefaultMapType:    mapType,
 		ExtraReturnErrors: extra,
-		MaxNestedLevels:   64,
+		MaxNestedLevels:   MaxDepth,
 		MaxArrayElements:  1 << 22,
 		MaxMapPairs:       1 << 20,
 		// Encode writes any string. Were one refused here that is no UTF-8, as names of a task's files may be, it would

@@ -3,6 +3,7 @@ package wire
 import (
 	"berth/internal/base/ids"
 	"berth/internal/derive/progress"
+	"berth/internal/model/job"
 )
 
 // Methods over deployments and versions of jobs, served by the server half.
@@ -17,6 +18,8 @@ var (
 	DeploymentSetHealth = Unary[DeploymentHealthRequest, DeploymentReply]("Deployment.SetHealth")
 	JobRevert           = Unary[JobRevertRequest, JobRegisterReply]("Job.Revert")
 	JobStable           = Unary[JobStableRequest, Written]("Job.Stable")
+	JobTag              = Unary[JobTagRequest, JobTagReply]("Job.Tag")
+	JobUntag            = Unary[JobUntagRequest, Written]("Job.Untag")
 )
 
 // JobDeploymentsRequest names a job in a read of its deployments, the newest first.
@@ -75,4 +78,25 @@ type JobStableRequest struct {
 	Job       ids.Job
 	Version   uint64
 	Stable    bool
+}
+
+// JobTagRequest names a version of a job.
+type JobTagRequest struct {
+	Namespace         ids.Namespace
+	Job               ids.Job
+	Version           *uint64 // nil: the newest
+	Name, Description string
+}
+
+// JobTagReply is the name as it stands.
+type JobTagReply struct {
+	Tag   job.VersionTag
+	Index uint64
+}
+
+// JobUntagRequest takes a name away.
+type JobUntagRequest struct {
+	Namespace ids.Namespace
+	Job       ids.Job
+	Name      string
 }

@@ -26,6 +26,15 @@ type AdmitReply struct {
 type AdmissionsReply struct {
 	Meta
 	Admissions []*trust.Admission
+	// Joined are who came in by them, by the id of the token.
+	Joined map[string][]JoinedBy
+}
+
+// JoinedBy is a server or a node that came in by a join token.
+type JoinedBy struct {
+	ID     string
+	Joined time.Time
+	Denied bool // or a server that was removed
 }
 
 // RevokeRequest takes a join token back.

@@ -34,13 +34,14 @@ var (
 	NodeEligibility     = Unary[NodeEligibilityRequest, NodeEligibilityReply]("Node.Eligibility")
 )
 
-// NodeGetReply is a node with what is mounted there and nobody can name, and with the agents that are refused because
-// another one acts as the node.
+// NodeGetReply is a node with what is mounted there and nobody can name, what it says to hold although nothing on it
+// has a claim of it, and the agents that are refused because another one acts as the node.
 type NodeGetReply struct {
 	Meta
-	Item    *node.Node
-	Unknown []volume.UnknownMount
-	Refused []RefusedAgent
+	Item      *node.Node
+	Unknown   []volume.UnknownMount
+	Unclaimed []*volume.InventoryEntry
+	Refused   []RefusedAgent
 }
 
 // RefusedAgent is an agent that shows a node's identity and is not obeyed: Why is copy, superseded or waits.

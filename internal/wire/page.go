@@ -56,6 +56,9 @@ func VolumeAt(ns ids.Namespace, token string) (volume.ID, bool) {
 	return volume.ID{Namespace: ns, ID: ids.Volume(id)}, ok && ns != "" && ns != AllNamespaces
 }
 
+// KeyOfPolicy is a scaling policy's place in pages.
+func KeyOfPolicy(p *ScalingPolicy) string { return string(p.ID) }
+
 // KeyOfVolume is a volume's place in pages.
 func KeyOfVolume(id volume.ID) string { return string(id.Namespace) + "." + string(id.ID) }
 

@@ -26,7 +26,7 @@ func (*PersonAllowedRequest) AnyServer() bool { return true }
 type PersonAllowedReply struct {
 	Name      string // for the record; never a secret
 	Anonymous bool
-	Powerless bool // no rule gives anything
+	Powerless bool // may do no more than everybody
 }
 
 // Need is what a call needs of the rights of a person: one of the capabilities, with what a kind of rules is about.

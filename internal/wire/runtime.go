@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/device"
 	"berth/internal/model/volume"
 )
 
@@ -122,6 +123,7 @@ type HostStatsReply struct {
 	Disks                                    []DiskStat
 	AllocDir                                 DiskStat
 	Time                                     int64
+	Devices                                  []device.Stats
 }
 
 // CPUStat is a processor's load in percent.

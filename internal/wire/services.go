@@ -35,6 +35,20 @@ type ServiceDeleteRequest struct {
 type AllocChecksReply struct {
 	AllocName string
 	Checks    []CheckStatus
+	Consul    []ConsulStatus // its services there, ordered by their ids
+}
+
+// ConsulStatus is how a service of an alloc stands in Consul.
+type ConsulStatus struct {
+	ID         string
+	Service    string
+	Task       string // that answers for it; empty: the group
+	Registered bool   // the agent of Consul has it
+	Why        string // it is not, or was not; empty: nothing stands in its way
+	Since      int64  // Unix seconds: how it stands since then; 0: not known
+	Tags       []string
+	Address    string
+	Port       int
 }
 
 // CheckStatus is what a check has found last.

@@ -58,6 +58,7 @@ type SigningKey struct {
 	ID                       string
 	Algorithm                string // as JSON Web Keys name it
 	Public                   []byte
+	RSA                      []byte // modulus of its RSA pair; empty: it has none
 	Created                  time.Time
 	CreateIndex, ModifyIndex uint64
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -105,8 +106,8 @@ func (r *reader) retell(d *hcl.Diagnostic) {
 		text += "; there are string, number, bool, any, list(…), set(…), map(…), object({…}) and tuple([…])"
 	case d.Summary == noDefinition && bytes.HasPrefix(at, []byte("}")):
 		text = "there is nothing open that this } could close; take it out, or look which { is missing before it"
-	case d.Summary == noDefinition && colon.Match(at):
-		text = fmt.Sprintf("an argument is set with an equals sign; write %s = …", colon.FindSubmatch(at)[1])
+	case d.Summary == noDefinition && colon().Match(at):
+		text = fmt.Sprintf("an argument is set with an equals sign; write %s = …", colon().FindSubmatch(at)[1])
 	case wayOut[d.Summary] != "":
 		text = wayOut[d.Summary]
 	}
@@ -114,7 +115,9 @@ func (r *reader) retell(d *hcl.Diagnostic) {
 }
 
 // colon finds an argument that is written as elsewhere: name: value.
-var colon = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:`)
+var colon = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_-]*)[ \t]*:`)
+})
 
 func functionsOf(e *hcl.EvalContext) []string {
 	var out []string
@@ -128,7 +131,7 @@ func functionsOf(e *hcl.EvalContext) []string {
 // of several lines that began last, a reference, or a quote.
 func (r *reader) open(at hcl.Range) {
 	src := r.sources[at.Filename]
-	for _, m := range slices.Backward(heredoc.FindAllSubmatchIndex(src, -1)) {
+	for _, m := range slices.Backward(heredoc().FindAllSubmatchIndex(src, -1)) {
 		mark := string(src[m[2]:m[3]])
 		if closes(src[m[1]:], mark) {
 			continue
@@ -151,7 +154,9 @@ func (r *reader) open(at hcl.Range) {
 		"<<EOF … EOF")
 }
 
-var heredoc = regexp.MustCompile(`<<-?([A-Za-z_][A-Za-z0-9_-]*)\r?\n`)
+var heredoc = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`<<-?([A-Za-z_][A-Za-z0-9_-]*)\r?\n`)
+})
 
 // closes reports whether a line has nothing but the mark.
 func closes(rest []byte, mark string) bool {

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/hashicorp/go-cty-funcs/crypto"
 	"github.com/hashicorp/go-cty-funcs/encoding"
@@ -199,13 +200,15 @@ func smallProduct(args []cty.Value) error {
 	return nil
 }
 
-var wideVerb = regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{5}`)
+var wideVerb = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`%[^a-zA-Z%]*[0-9]{5}`)
+})
 
 func smallWidths(args []cty.Value) error {
 	if len(args) == 0 || !args[0].IsKnown() || args[0].IsNull() || args[0].Type() != cty.String {
 		return nil
 	}
-	if wideVerb.MatchString(args[0].AsString()) {
+	if wideVerb().MatchString(args[0].AsString()) {
 		return errors.New("a width or precision above 9999 is not allowed")
 	}
 	return nil

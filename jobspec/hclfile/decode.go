@@ -25,6 +25,8 @@ type Special struct {
 	Extras  []string // names of further attributes
 	Finish  func(d *Decoder, v reflect.Value, at hcl.Range, extras []Extra)
 	Refusal map[string]string // names that are written by mistake, with the way out
+	// Other is what a body is decoded into in the place of v, whose labels are set; nil: v itself.
+	Other func(v reflect.Value) reflect.Value
 }
 
 // Decoder fills structs from one document.
@@ -54,8 +56,14 @@ type Item struct {
 
 // Body decodes a body into the struct v; what names it in messages.
 func (d *Decoder) Body(b *hclsyntax.Body, sc *Scope, v reflect.Value, what string, rng hcl.Range) {
-	s := SchemaOf(v.Type())
 	sp := d.specials[v.Type()]
+	if sp.Other != nil {
+		if other := sp.Other(v); other.IsValid() {
+			d.Body(b, sc, other, what, rng)
+			return
+		}
+	}
+	s := SchemaOf(v.Type())
 	var extras []Extra
 	for _, a := range SortedAttrs(b) {
 		name := d.Source.AttrName(a)

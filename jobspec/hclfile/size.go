@@ -6,11 +6,14 @@ import (
 	"math/big"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/zclconf/go-cty/cty"
 )
 
-var sizeText = regexp.MustCompile(`^\s*([0-9]{1,30}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]*)\s*$`)
+var sizeText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\s*([0-9]{1,30}(?:\.[0-9]{1,9})?)\s*([a-zA-Z]*)\s*$`)
+})
 
 // sizeUnits are the units of a size, in lower case: powers of 1000, and with an i powers of 1024.
 var sizeUnits = func() map[string]*big.Int {
@@ -30,7 +33,7 @@ var sizeUnits = func() map[string]*big.Int {
 // ParseSize reads a size in bytes: a whole number, or a number with a unit. 10GB and 10G are decimal, 10GiB and 10Gi
 // binary; letters may be small.
 func ParseSize(text string) (int64, error) {
-	m := sizeText.FindStringSubmatch(text)
+	m := sizeText().FindStringSubmatch(text)
 	if m == nil {
 		return 0, fmt.Errorf("%q is not a size; write one like \"10GiB\", \"500MB\" or a number of bytes",
 			shorten(text))

@@ -48,7 +48,8 @@ func WithoutEffect() []Rule { return shownRules(ignoredRules) }
 func shownRules(rules []rule) []Rule {
 	out := make([]Rule, 0, len(rules))
 	for _, r := range rules {
-		out = append(out, Rule{Path: r.path, Name: r.name, Why: r.why, Values: len(r.accept)+len(r.refuse) > 0})
+		values := len(r.accept)+len(r.refuse) > 0 || r.unlessConsul
+		out = append(out, Rule{Path: r.path, Name: r.name, Why: r.why, Values: values})
 	}
 	return out
 }
@@ -61,102 +62,82 @@ type rule struct {
 	why    string
 	accept []any
 	refuse []any
+	// unlessConsul leaves services of Consul out.
+	unlessConsul bool
 }
 
 const (
-	whyConsul     = "Consul is not connected; remove the block"
+	whyConsul     = "there is one cluster of Consul, without namespaces and partitions; remove it"
 	whyVault      = "Vault is not connected; pass secrets as templates or files"
-	whyNetMode    = "there are the modes host, bridge and none; use one of them"
 	whyDevice     = "the node's agent says which address it has, as network_interface or host_network; remove it"
-	whyCNI        = "plugins for networks are not called; remove the block, and use mode bridge"
 	whyStagger    = "updates go on when allocations are healthy, not after a pause; remove the attribute"
 	whyMigrate    = "draining moves allocations by its built-in defaults; remove the attribute"
 	whyLeaveOut   = "remove it"
-	whyDisconnect = "allocations of a silent node are replaced by the built-in rules; remove the block"
-	whyIdentityOf = "identities are of tasks; services have none, since Consul is not connected"
-	whyClaims     = "identities say whose they are, and nothing else; remove it"
-	whyDevices    = "only cpu, memory, memory_max and pids can be asked for"
+	whyIdentityOf = "it is for the identity of a service; this one is a task's"
+	whyLaunched   = "servers write it of what a job launches, and a job that is there keeps its own; remove it"
+	whyDevices    = "only cpu, cores, memory, memory_max, pids and devices can be asked for"
 )
 
 var unsupportedRules = slices.Concat([]rule{
 	{path: "AllAtOnce", name: "all_at_once", why: whyLeaveOut},
 	{path: "Multiregion", name: "multiregion", why: "there is one region; register the job in each"},
 	{path: "UI", name: "ui", why: "there is no web page that would show it"},
-	{path: "ConsulNamespace", name: "consul", why: whyConsul},
+	{path: "ConsulNamespace", name: "consul namespace", why: whyConsul, accept: []any{"default"}},
 	{path: "VaultNamespace", name: "vault", why: whyVault},
 
-	{path: "TaskGroups[].Scaling", name: "scaling", why: "set count"},
-	{path: "TaskGroups[].Consul", name: "consul", why: whyConsul},
-	{path: "TaskGroups[].Disconnect", name: "disconnect", why: whyDisconnect},
 	{path: "TaskGroups[].EphemeralDisk.Sticky", name: "ephemeral_disk sticky", why: "keep data on a volume"},
 	{path: "TaskGroups[].EphemeralDisk.Migrate", name: "ephemeral_disk migrate", why: "keep data on a volume"},
 	{path: "TaskGroups[].Volumes[].Sticky", name: "sticky", why: "name a volume of one node as source"},
 
 	{path: "TaskGroups[].Tasks[].Vault", name: "vault", why: whyVault},
-	{path: "TaskGroups[].Tasks[].Consul", name: "consul", why: whyConsul},
-	{path: "TaskGroups[].Tasks[].ScalingPolicies", name: "scaling", why: "set resources"},
-	{path: "TaskGroups[].Tasks[].Secrets", name: "secret", why: "pass secrets as templates or files"},
+	{
+		path:   "TaskGroups[].Tasks[].Secrets[].Provider",
+		name:   "secret provider",
+		why:    "the variables of the servers alone can be read; write provider = \"nomad\"",
+		accept: []any{"nomad"},
+	},
+	{
+		path: "TaskGroups[].Tasks[].Secrets[].Env",
+		name: "secret env",
+		why:  "it is for providers that are programs, which are not built; remove it",
+	},
 	{path: "TaskGroups[].Tasks[].Actions", name: "action", why: "use alloc exec"},
 	{path: "TaskGroups[].Tasks[].Schedule", name: "schedule", why: whyLeaveOut},
-	{path: "TaskGroups[].Tasks[].Kind", name: "kind", why: "it belongs to the service mesh"},
 	{path: "TaskGroups[].Tasks[].Identity.ServiceName", name: "identity service_name", why: whyIdentityOf},
-	{path: "TaskGroups[].Tasks[].Identity.ExtraClaims", name: "identity extra_claims", why: whyClaims},
-	{path: "TaskGroups[].Tasks[].Identities[].ServiceName", name: "identity service_name", why: whyIdentityOf},
-	{path: "TaskGroups[].Tasks[].Identities[].ExtraClaims", name: "identity extra_claims", why: whyClaims},
-	{
-		path: "TaskGroups[].Tasks[].Resources.Cores",
-		name: "resources cores",
-		why:  "whole cores cannot be reserved; ask for cpu",
-	},
-	{
-		path: "TaskGroups[].Tasks[].Resources.DiskMB",
-		name: "resources disk",
-		why:  "set size in the group's ephemeral_disk",
-	},
-	{
-		path: "TaskGroups[].Tasks[].Resources.Networks",
-		name: "resources network",
-		why:  "write the network block in the group",
-	},
-	{path: "TaskGroups[].Tasks[].Resources.Devices", name: "resources device", why: whyDevices},
-	{path: "TaskGroups[].Tasks[].Resources.NUMA", name: "resources numa", why: whyDevices},
-	{
-		path: "TaskGroups[].Tasks[].Resources.SecretsMB",
-		name: "resources secrets",
-		why:  "the secrets directory has a fixed size",
-	},
-	{
-		path:   "TaskGroups[].Tasks[].LogConfig.Enabled",
-		name:   "logs enabled = false",
-		why:    "write disabled = true",
-		refuse: []any{false},
-	},
 	{
 		path: "TaskGroups[].Tasks[].Templates[].ChangeScript.RunOnFirstRender",
 		name: "template change_script run_on_first_render",
 		why:  "have a poststart task do it",
 	},
-	{path: "TaskGroups[].Tasks[].VolumeMounts[].SELinuxLabel", name: "volume_mount selinux_label", why: whyLeaveOut},
-}, networkRules("TaskGroups[].Networks[]"), updateRules(""), updateRules("TaskGroups[]."),
+}, taskRules("TaskGroups[].Tasks[]"), networkRules("TaskGroups[].Networks[]"),
+	updateRules(""), updateRules("TaskGroups[]."),
+	consulRules("TaskGroups[].Consul"), consulRules("TaskGroups[].Tasks[].Consul"),
 	serviceRules("TaskGroups[].Services[]"), serviceRules("TaskGroups[].Tasks[].Services[]"))
 
+// taskRules are about tasks, and about what is laid over those of proxies.
+func taskRules(at string) []rule {
+	return []rule{
+		{path: at + ".Identities[].ServiceName", name: "identity service_name", why: whyIdentityOf},
+		{path: at + ".Resources.DiskMB", name: "resources disk", why: "set size in the group's ephemeral_disk"},
+		{path: at + ".Resources.Networks", name: "resources network", why: "write the network block in the group"},
+		{path: at + ".Resources.NUMA.Devices", name: "numa devices", why: whyDevices},
+		{path: at + ".Resources.SecretsMB", name: "resources secrets", why: "the secrets directory has a fixed size"},
+		{
+			path:   at + ".LogConfig.Enabled",
+			name:   "logs enabled = false",
+			why:    "write disabled = true",
+			refuse: []any{false},
+		},
+		{path: at + ".VolumeMounts[].SELinuxLabel", name: "volume_mount selinux_label", why: whyLeaveOut},
+	}
+}
+
 func networkRules(at string) []rule {
-	rules := []rule{
-		{path: at + ".Mode", name: "network mode", why: whyNetMode, accept: []any{"host", "bridge", "none"}},
+	return []rule{
 		{path: at + ".Device", name: "network device", why: whyDevice},
 		{path: at + ".CIDR", name: "network cidr", why: whyDevice},
 		{path: at + ".IP", name: "network ip", why: whyDevice},
-		{path: at + ".CNI", name: "network cni", why: whyCNI},
 	}
-	for _, ports := range []string{".ReservedPorts[]", ".DynamicPorts[]"} {
-		rules = append(rules,
-			rule{
-				path: at + ports + ".IgnoreCollision",
-				name: "ignore_collision",
-				why:  "one allocation has a static port at a time; remove it",
-			})
-	}
-	return rules
 }
 
 func updateRules(at string) []rule {
@@ -179,107 +160,112 @@ func updateRules(at string) []rule {
 	}
 }
 
-// serviceRules are about services of the servers' own catalog; that one of Consul's is asked for is refused with them.
+// consulRules are about which part of Consul is asked for.
+func consulRules(at string) (out []rule) {
+	for _, member := range []string{"Namespace", "Cluster", "Partition"} {
+		out = append(out, rule{
+			path:   at + "." + member,
+			name:   "consul " + strings.ToLower(member),
+			why:    whyConsul,
+			accept: []any{"default"},
+		})
+	}
+	return out
+}
+
+// serviceRules are about services, whoever tells where they are.
 func serviceRules(at string) []rule {
-	const (
-		whyMesh   = "the service mesh is not built; remove it"
-		whyScript = "have the task ask itself, or use http, tcp or grpc"
-	)
-	return []rule{
+	const upstream = ".Connect.SidecarService.Proxy.Upstreams[]"
+	return append(taskRules(at+".Connect.SidecarTask"), []rule{
 		{
-			path:   at + ".Provider",
-			name:   "provider",
-			why:    "Consul is not connected; write provider = \"nomad\": the servers tell who is found",
-			refuse: []any{"consul"},
+			path: at + ".Connect.Gateway",
+			name: "connect gateway",
+			why:  "run Consul's gateways beside it, as jobs of their own programs",
 		},
-		{path: at + ".Connect", name: "connect", why: whyMesh},
-		{path: at + ".Identity", name: "identity", why: whyIdentityOf},
+		{
+			path: at + ".Connect.SidecarService.Proxy.TransparentProxy",
+			name: "connect transparent_proxy",
+			why:  "write upstreams: each is reached at a port of its own",
+		},
+		{
+			path:   at + upstream + ".DestinationNamespace",
+			name:   "upstreams destination_namespace",
+			why:    whyConsul,
+			accept: []any{"default"},
+		},
+		{
+			path:   at + upstream + ".DestinationPartition",
+			name:   "upstreams destination_partition",
+			why:    whyConsul,
+			accept: []any{"default"},
+		},
 		{
 			path:   at + ".AddressMode",
 			name:   "address_mode",
-			why:    "write auto, host or alloc",
-			accept: []any{"auto", "host", "alloc"},
-		},
-		{path: at + ".Checks[].Expose", name: "check expose", why: whyMesh},
-		{
-			path:   at + ".Checks[].Type",
-			name:   "check type = \"script\"",
-			why:    whyScript,
-			refuse: []any{"script"},
+			why:    "write auto, host, alloc or alloc_ipv6",
+			accept: []any{"auto", "host", "alloc", "alloc_ipv6"},
 		},
 		{
 			path:   at + ".Checks[].AddressMode",
 			name:   "check address_mode",
-			why:    "write host or alloc, or leave it out",
-			accept: []any{"host", "alloc"},
+			why:    "write host, alloc or alloc_ipv6, or leave it out",
+			accept: []any{"host", "alloc", "alloc_ipv6"},
 		},
-	}
+	}...)
 }
 
 const whyConsulAlone = "it is for services of Consul; remove it"
 
-// serviceIgnored are members of services that mean something to Consul alone.
+// serviceIgnored are members of services that mean something to Consul alone, where its provider is another.
 func serviceIgnored(at string) (out []rule) {
 	for member, name := range map[string]string{
 		".EnableTagOverride": "enable_tag_override",
-		".CanaryTags":        "canary_tags",
 		".Meta":              "meta",
 		".CanaryMeta":        "canary_meta",
 		".TaggedAddresses":   "tagged_addresses",
 		".Weights":           "weights",
 		".Kind":              "kind",
 
-		".Checks[].Command":               "check command",
-		".Checks[].Args":                  "check args",
-		".Checks[].Advertise":             "check advertise",
 		".Checks[].Notes":                 "check notes",
 		".Checks[].FailuresBeforeWarning": "check failures_before_warning",
 	} {
-		out = append(out, rule{path: at + member, name: "service " + name, why: whyConsulAlone})
+		out = append(out, rule{path: at + member, name: "service " + name, why: whyConsulAlone, unlessConsul: true})
 	}
-	out = append(out, rule{
+	out = append(append(out, taskIgnored(at+".Connect.SidecarTask")...), rule{
 		path:   at + ".Cluster",
 		name:   "service cluster",
-		why:    whyConsulAlone,
+		why:    "there is one cluster of Consul; remove it",
 		accept: []any{"default"},
+	}, rule{
+		path: at + ".Checks[].Advertise",
+		name: "service check advertise",
+		why:  "it belongs to the service mesh; remove it",
 	})
 	slices.SortFunc(out, func(a, b rule) int { return strings.Compare(a.path, b.path) })
 	return out
 }
 
 var ignoredRules = slices.Concat([]rule{
-	{
-		path: "TaskGroups[].StopAfterClientDisconnect",
-		name: "stop_after_client_disconnect",
-		why:  "is deprecated and has no effect; remove it",
-	},
-	{
-		path: "TaskGroups[].MaxClientDisconnect",
-		name: "max_client_disconnect",
-		why:  "is deprecated and has no effect; remove it",
-	},
-	{
-		path: "TaskGroups[].PreventRescheduleOnLost",
-		name: "prevent_reschedule_on_lost",
-		why:  "is deprecated and has no effect; remove it",
-	},
+	{path: "ParentID", name: "ParentID", why: whyLaunched},
+	{path: "Dispatched", name: "Dispatched", why: whyLaunched},
+	{path: "DispatchIdempotencyToken", name: "DispatchIdempotencyToken", why: whyLaunched},
+	{path: "Payload", name: "Payload", why: whyLaunched},
 	{path: "TaskGroups[].Networks[].MBits", name: "network mbits", why: "is deprecated and has no effect; remove it"},
-	{
-		path: "TaskGroups[].Tasks[].Resources.IOPS",
-		name: "resources iops",
-		why:  "is deprecated and has no effect; remove it",
-	},
 	{
 		path: "TaskGroups[].Tasks[].Templates[].VaultGrace",
 		name: "template vault_grace",
 		why:  "is deprecated and has no effect; remove it",
 	},
-	{
-		path: "TaskGroups[].Tasks[].LogConfig.Enabled",
-		name: "logs enabled",
-		why:  "is deprecated; write disabled instead",
-	},
-}, serviceIgnored("TaskGroups[].Services[]"), serviceIgnored("TaskGroups[].Tasks[].Services[]"))
+}, taskIgnored("TaskGroups[].Tasks[]"), serviceIgnored("TaskGroups[].Services[]"),
+	serviceIgnored("TaskGroups[].Tasks[].Services[]"))
+
+// taskIgnored are members of tasks, and of what is laid over those of proxies.
+func taskIgnored(at string) []rule {
+	return []rule{
+		{path: at + ".Resources.IOPS", name: "resources iops", why: "is deprecated and has no effect; remove it"},
+		{path: at + ".LogConfig.Enabled", name: "logs enabled", why: "is deprecated; write disabled instead"},
+	}
+}
 
 func applyRules(job *api.Job, rules []rule) []Field {
 	if job == nil {
@@ -333,13 +319,16 @@ func (r *rule) element(v reflect.Value, steps []string, path, kind string, words
 		}
 		v = v.Elem()
 	}
+	if kind == "Services" && r.unlessConsul && v.FieldByName("Provider").String() == "consul" {
+		return
+	}
 	r.visit(v, steps, path, append(slices.Clone(words), elementWords(kind, v)...), out)
 }
 
 // elementWords names a list's element as its author does.
 func elementWords(kind string, v reflect.Value) []string {
 	noun := map[string]string{"TaskGroups": "group", "Tasks": "task", "Volumes": "volume", "ReservedPorts": "port",
-		"DynamicPorts": "port", "Services": "service", "Checks": "check"}[kind]
+		"DynamicPorts": "port", "Services": "service", "Checks": "check", "Secrets": "secret"}[kind]
 	if noun == "" {
 		return nil
 	}

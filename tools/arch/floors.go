@@ -150,7 +150,7 @@ func (fl floors) stale(t *Tree) []Finding {
 // ours tells packages of this module from those outside by their first folder.
 func ours(pattern string) bool {
 	first, _, _ := strings.Cut(pattern, "/")
-	return slices.Contains([]string{"internal", "cmd", "api", "jobspec", "tools", "e2e"}, first)
+	return slices.Contains([]string{"internal", "cmd", "api", "pluginproto", "jobspec", "tools", "e2e"}, first)
 }
 
 // place finds packages without a floor and packages with two.

@@ -89,7 +89,8 @@ func (t *Tree) enter(p string, d fs.DirEntry) error {
 // foreign tells files that the go command does not build as part of this module. Folders with a module of their own
 // are named here, because their Go code obeys other needs.
 func foreign(p string) bool {
-	return strings.Contains(p, "testdata/") || strings.HasPrefix(p, "compat/")
+	return strings.Contains(p, "testdata/") || strings.HasPrefix(p, "compat/") ||
+		strings.HasPrefix(p, "examples/driver/") || strings.HasPrefix(p, "examples/device/")
 }
 
 func (t *Tree) parse(p string) error {

@@ -31,6 +31,8 @@ func services(runs int) func(context.Context, *report, string) error {
 			func(ctx context.Context, r *report) error { return a.bridged(ctx, r, runs) },
 			func(ctx context.Context, r *report) error { return a.unchanged(ctx, r, binary, runs) },
 			func(ctx context.Context, r *report) error { return a.found(ctx, r, 500) },
+			func(ctx context.Context, r *report) error { return a.dispatched(ctx, r, 1000) },
+			func(ctx context.Context, r *report) error { return a.deployed(ctx, r, 500) },
 		} {
 			if err := part(ctx, r); err != nil {
 				return err
@@ -151,5 +153,51 @@ func (a *agent) found(ctx context.Context, r *report, n int) error {
 		samples: []float64{ms(time.Since(begin))},
 	})
 	_, _, err := a.api.Jobs().Deregister(ctx, "found", api.JobDeregisterOptions{}, nil)
+	return err
+}
+
+// dispatched dispatches a job many times, one after the other, and waits until all that was launched has ended.
+func (a *agent) dispatched(ctx context.Context, r *report, n int) error {
+	job := sleeper("dispatched", 1, isolated(""))
+	kind := "batch"
+	job.Type, job.ParameterizedJob = &kind, &api.ParameterizedJobConfig{MetaRequired: []string{"n"}}
+	job.TaskGroups[0].Tasks[0].Config = map[string]any{"command": "/bin/true"}
+	if _, _, err := a.api.Jobs().Register(ctx, &api.JobRegisterRequest{Job: job}, nil); err != nil {
+		return err
+	}
+	var took []float64
+	begin := time.Now()
+	for i := range n {
+		one := time.Now()
+		_, _, err := a.api.Jobs().Dispatch(ctx, &api.JobDispatchRequest{
+			JobID: "dispatched",
+			Meta:  map[string]string{"n": fmt.Sprint(i)},
+		}, nil)
+		if err != nil {
+			return err
+		}
+		took = append(took, ms(time.Since(one)))
+	}
+	o := &api.QueryOptions{WaitTime: 20 * time.Second}
+	for deadline := time.Now().Add(5 * time.Minute); ; {
+		sum, meta, err := a.api.Jobs().Summary(ctx, "dispatched", o)
+		if err != nil {
+			return err
+		}
+		if sum.Children != nil && sum.Children.Dead >= int64(n) {
+			break
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%d dispatches have not ended after five minutes: %+v", n, sum.Children)
+		}
+		o.WaitIndex = meta.Index
+	}
+	r.add(figure{name: fmt.Sprintf("One of %d dispatches in a row: the call", n), unit: "ms", samples: took})
+	r.add(figure{
+		name:    fmt.Sprintf("%d dispatches in a row of an `exec` task that ends at once: all of it", n),
+		unit:    "ms",
+		samples: []float64{ms(time.Since(begin))},
+	})
+	_, _, err := a.api.Jobs().Deregister(ctx, "dispatched", api.JobDeregisterOptions{Purge: true}, nil)
 	return err
 }

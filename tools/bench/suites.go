@@ -26,6 +26,13 @@ var suites = []suite{
 		metrics:   quantiles,
 		bar:       bar{text: "≤ 2 s", median: 2000, high: 2000},
 	}}},
+	{pkg: "./internal/client/shim", run: "BenchmarkContainersBesideDocker", times: 1, rows: []row{{
+		name:      "200 tasks in containers at once: docker run in a loop takes so much longer",
+		benchmark: "ContainersBesideDocker",
+		unit:      "times",
+		metrics:   []string{"x-docker"},
+		bar:       bar{text: "≥ 1 times", least: 1},
+	}}},
 	{pkg: "./internal/testkit/storage", run: "BenchmarkRelease", times: 1, rows: []row{{
 		name:      "Release of 300 volumes, 200 ms a call, 10 at once: over the ideal of 18 s",
 		benchmark: "Release",
@@ -60,6 +67,22 @@ var suites = []suite{
 			benchmark: "Lists/allocs=500/page=0",
 			unit:      "ms",
 			metrics:   quantiles,
+		},
+	}},
+	{pkg: "./internal/server/deploy", run: "BenchmarkDeployment", times: 10, rows: []row{
+		{
+			name:      "Deployment of 500 allocations: the health of each is decided by itself",
+			benchmark: "Deployment/allocs=500",
+			unit:      "ms",
+			metrics:   quantiles,
+			bar:       bar{text: "≤ 150 ms", median: 150},
+		},
+		{
+			name:      "Deployment of 5,000 allocations: the health of each is decided by itself",
+			benchmark: "Deployment/allocs=5000",
+			unit:      "ms",
+			metrics:   quantiles,
+			bar:       bar{text: "≤ 2 s: linear", median: 2000},
 		},
 	}},
 	{pkg: "./internal/server", run: "BenchmarkSeveralClaims", times: 1, rows: []row{

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"path/filepath"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -37,9 +37,9 @@ type Block struct {
 // Refused are settings that people bring along from elsewhere, with the reason why they are not here.
 var Refused = map[string]string{
 	"disable_artifact_inspection": "what was fetched is always looked at before it is put in its place; leave it out",
-	"gcs_timeout":                 "nothing is fetched by gcs: jobs write https addresses; leave it out",
+	"gcs_timeout":                 "objects are fetched by http; write http_read_timeout",
 	"hg_timeout":                  "Mercurial is not called; leave it out",
-	"s3_timeout":                  "nothing is fetched by s3: jobs write https addresses; leave it out",
+	"s3_timeout":                  "objects are fetched by http; write http_read_timeout",
 }
 
 // Override lays f over b.
@@ -110,12 +110,7 @@ func (b *Block) Settings(ports ...int) (artifacts.Settings, error) {
 	var err error
 	out.Allowed, err = b.allowed()
 	errs = append(errs, err)
-	for _, at := range b.Readable {
-		if !filepath.IsAbs(at) {
-			errs = append(errs, bad("filesystem_isolation_extra_paths", fmt.Sprintf("%q is not absolute", at),
-				"write whole paths"))
-		}
-	}
+	errs = append(errs, b.unreadable())
 	out.Readable = b.Readable
 	out.Unconfined = b.Unconfined != nil && *b.Unconfined
 	for _, port := range ports {
@@ -130,6 +125,21 @@ func (b *Block) Settings(ports ...int) (artifacts.Settings, error) {
 		}
 	}
 	return out, errors.Join(errs...)
+}
+
+// unreadable reports paths that what fetches could not read.
+func (b *Block) unreadable() (err error) {
+	for _, at := range b.Readable {
+		clean := path.Clean(at)
+		if !path.IsAbs(at) {
+			err = errors.Join(err, bad("filesystem_isolation_extra_paths", fmt.Sprintf("%q is not absolute", at),
+				"write whole paths"))
+		} else if clean == "/tmp" || strings.HasPrefix(clean, "/tmp/") {
+			err = errors.Join(err, bad("filesystem_isolation_extra_paths",
+				fmt.Sprintf("what fetches sees its own directory as /tmp, and not %q", at), "have it lie elsewhere"))
+		}
+	}
+	return err
 }
 
 // allowed are the addresses that are asked in addition.

@@ -3,11 +3,12 @@ package lastrun
 import (
 	"errors"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/base/pattern"
 )
 
 // Kernel is the log of the kernel: a file of its form, which is not there or not readable in some containers.
@@ -28,7 +29,7 @@ type Kill struct {
 }
 
 // killedText is how Linux says it since 5.0: "oom-kill:constraint=…,task=NAME,pid=N,uid=N".
-var killedText = regexp.MustCompile(`^oom-kill:.*,task=(.*),pid=(\d+),uid=\d+$`)
+var killedText = pattern.Of(`^oom-kill:.*,task=(.*),pid=(\d+),uid=\d+$`)
 
 // Killed returns what the log has of such ends, and the number of its last entry.
 func (k Kernel) Killed() (all []Kill, last uint64, err error) {
@@ -69,7 +70,7 @@ func parse(entry string) (at uint64, kill *Kill) {
 		return 0, nil
 	}
 	text, _, _ = strings.Cut(text, "\n") // lines of properties follow
-	m := killedText.FindStringSubmatch(text)
+	m := killedText().FindStringSubmatch(text)
 	if m == nil {
 		return at, nil
 	}

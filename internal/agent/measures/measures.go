@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/client/csimanager/meter"
 	"berth/internal/client/remote"
+	"berth/internal/client/servicesync"
 	"berth/internal/httpapi/gauges"
 )
 
@@ -39,6 +40,18 @@ func Disk(node, dir string) []gauges.Gauge {
 			})
 	}
 	return out
+}
+
+// Services are the numbers of services that a node is to have registered in Consul; nil: it has no agent of it.
+func Services(node string, c *servicesync.Count) []gauges.Gauge {
+	if c == nil {
+		return nil
+	}
+	labels := map[string]string{"node_id": node}
+	return []gauges.Gauge{
+		{Name: "berth.client.consul.services", Value: float64(c.All), Labels: labels},
+		{Name: "berth.client.consul.unregistered", Value: float64(c.Unregistered), Labels: labels},
+	}
 }
 
 // Volumes are the numbers of the volumes in use on a node. What a plugin does not tell has none.

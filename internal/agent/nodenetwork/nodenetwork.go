@@ -3,15 +3,18 @@
 package nodenetwork
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
+	"path/filepath"
 	"slices"
 
 	"berth/internal/base/fault"
 	"berth/internal/client/fingerprint"
 	"berth/internal/model/network"
 	"berth/internal/port/bridge"
+	"berth/internal/port/cni"
 )
 
 // HostNetwork is an address of the node beside its default one, by a name that jobs use.
@@ -27,6 +30,16 @@ type Settings struct {
 	Bridge, Subnet, Subnet6 string // empty: the default; of Subnet6: none
 	Hairpin                 bool
 	Hosts                   []*HostNetwork
+	// CNIPath and CNIDir are where CNI plugins and their configurations are; empty: the default.
+	CNIPath, CNIDir string
+}
+
+// Plugins are the CNI plugins that the settings describe.
+func (s Settings) Plugins() cni.Plugins {
+	return cni.Plugins{
+		Path: filepath.SplitList(cmp.Or(s.CNIPath, cni.DefaultPath)),
+		Dir:  cmp.Or(s.CNIDir, cni.DefaultDir),
+	}
 }
 
 // Check refuses what cannot work.

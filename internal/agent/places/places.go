@@ -38,6 +38,8 @@ func (p Places) walk(at hclfile.Positions, v reflect.Value, path string) {
 	for i := range t.NumField() {
 		name, inner := tagged(t.Field(i)), v.Elem().Field(i)
 		switch {
+		case t.Field(i).Anonymous:
+			p.walk(at, inner.Addr(), path)
 		case name == "":
 		case inner.Kind() == reflect.Pointer:
 			p.walk(at, inner, joined(path, name))

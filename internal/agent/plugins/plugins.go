@@ -5,20 +5,57 @@ import (
 	"cmp"
 	"errors"
 	"os"
+	"path/filepath"
+	"reflect"
 	"strconv"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/port/driver"
+	"berth/internal/port/driver/docker"
 	"berth/internal/port/driver/exec"
+	"berth/internal/port/driver/rawexec"
+	"berth/internal/port/pluginhost"
 	"berth/internal/port/seccomp"
 	"berth/internal/port/users"
+	"berth/jobspec/hclfile"
 )
 
 // Plugin configures a task driver.
 type Plugin struct {
 	Name   string   `hcl:"name,label"`
 	Config *Options `hcl:"config,block"`
+
+	Other  *Other  // what the block holds of a driver that is a program of its own
+	Docker *Docker // what that of the driver docker holds
 }
+
+// Other configures a driver that is a program of its own.
+type Other struct {
+	Args   []string       `hcl:"args"`       // of the program
+	Config map[string]any `hcl:"config,any"` // as the plugin takes it
+}
+
+// Special has the blocks of drivers that are not built in read as Other, and that of docker as Docker.
+var Special = hclfile.Special{Other: func(v reflect.Value) reflect.Value {
+	p, ok := v.Addr().Interface().(*Plugin)
+	if ok && p.Name == docker.Name {
+		p.Docker = &Docker{}
+		return reflect.ValueOf(p.Docker).Elem()
+	}
+	if !ok || p.builtIn() {
+		return reflect.Value{}
+	}
+	p.Other = &Other{}
+	return reflect.ValueOf(p.Other).Elem()
+}}
+
+func (p *Plugin) builtIn() bool {
+	return p.Name == rawexec.Name || p.Name == exec.Name || p.Name == docker.Name
+}
+
+// DockerSpecial refuses options of the driver docker that others have, with the way out.
+var DockerSpecial = hclfile.Special{Refusal: dockerRefusals}
 
 // Options holds the options of the built-in drivers.
 type Options struct {
@@ -41,12 +78,24 @@ type Options struct {
 	DeniedGIDs *string `hcl:"denied_host_gids"`
 }
 
-// Check refuses options that the driver of that name does not have, rather than to ignore them.
-func (p *Plugin) Check() error {
+// Check refuses options that the driver of that name does not have, rather than to ignore them, and drivers that are
+// neither built in nor can be in dir, where programs of others are; empty: there is none.
+func (p *Plugin) Check(dir string) error {
 	what := p.what()
 	c := p.Options()
-	if p.Name != "raw_exec" && p.Name != "exec" {
-		return bad(what, "there is no such task driver", "there are exec and raw_exec")
+	if !p.builtIn() {
+		switch {
+		case dir == "":
+			return bad(what, "there is no such task driver",
+				"there are docker, exec and raw_exec, and those that plugin_dir holds as programs: set it")
+		case ids.ValidName(p.Name) != nil:
+			return bad(what, "this is not the name of a file in plugin_dir", "name it as the file is called")
+		}
+		return nil
+	}
+	if p.Name == docker.Name {
+		_, err := p.docker()
+		return err
 	}
 	_, users := p.Users()
 	if p.Name == "raw_exec" {
@@ -71,6 +120,23 @@ func (p *Plugin) Check() error {
 func (c *Options) confines() bool {
 	return c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowSyscalls != nil || c.AllowHostPID != nil ||
 		c.AllowHostIPC != nil || c.ShowEtc != nil || c.UserNamespaces != nil
+}
+
+// External is how a plugin is run that is a program of its own; false: it is built in. dir is where it is found, and
+// state where it may write.
+func (p *Plugin) External(dir, state string) (pluginhost.Config, bool) {
+	if p.builtIn() {
+		return pluginhost.Config{}, false
+	}
+	c := pluginhost.Config{
+		Block: p.Name,
+		Path:  filepath.Join(dir, p.Name),
+		Dir:   filepath.Join(state, p.Name),
+	}
+	if p.Other != nil {
+		c.Args, c.Values = p.Other.Args, p.Other.Config
+	}
+	return c, true
 }
 
 // Options are those that the block sets; the rest is nil.

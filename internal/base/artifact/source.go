@@ -3,7 +3,6 @@
 package artifact
 
 import (
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"net/url"
@@ -13,6 +12,7 @@ import (
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/redact"
 )
 
 // Ways of fetching.
@@ -32,10 +32,8 @@ const (
 var Modes = []string{Any, File, Dir}
 
 // Archives lists the forms of archives and of packed files that are unpacked.
-var Archives = []string{"tar.gz", "tgz", "tar.bz2", "tbz2", "tar", "zip", "gz", "bz2"}
-
-// unreadable are forms that others unpack.
-var unreadable = []string{"tar.xz", "txz", "xz", "tar.zst", "tzst", "zst"}
+var Archives = []string{"tar.gz", "tgz", "tar.bz2", "tbz2", "tar.xz", "txz", "tar.zst", "tzst", "tar", "zip", "gz",
+	"bz2", "xz", "zst"}
 
 // Source is what is fetched, and how.
 type Source struct {
@@ -48,16 +46,10 @@ type Source struct {
 	Sum     Checksum // of the file as it is fetched
 	Ref     string   // git: a branch, a tag, or a commit
 	Depth   int      // git: how much of the history; 0: all of it
-}
 
-// Checksum is what a file has to add up to. Its zero value asks for nothing.
-type Checksum struct {
-	Type string // md5, sha1, sha256 or sha512
-	Hex  string
+	Signing *Signing      // how its host is asked; nil: without keys
+	Bearer  redact.Secret `json:"-"` // a token for its host; empty: there is none
 }
-
-// sums are the kinds of checksums, by the number of their digits.
-var sums = map[int]string{32: "md5", 40: "sha1", 64: "sha256", 128: "sha512"}
 
 // hosted are hosts whose repositories may be named without a scheme.
 var hosted = []string{"github.com/", "gitlab.com/", "bitbucket.org/"}
@@ -65,8 +57,9 @@ var hosted = []string{"github.com/", "gitlab.com/", "bitbucket.org/"}
 // refused are schemes and ways of fetching that others have, with the reason.
 var refused = map[string]string{
 	"file": "files of the node are not for tasks; use a host volume",
-	"s3":   "write the object's https address, a presigned one if it is not public",
-	"gcs":  "write the object's https address, a signed one if it is not public",
+	"s3":   "write s3::https://s3.REGION.amazonaws.com/BUCKET/OBJECT",
+	"gs":   "write gcs::https://www.googleapis.com/storage/v1/BUCKET/OBJECT",
+	"gcs":  "write gcs::https://www.googleapis.com/storage/v1/BUCKET/OBJECT",
 	"ssh":  "git is asked over https alone; write https://",
 	"hg":   "Mercurial is not called; have an archive made of the revision",
 	"git":  "the git protocol says nothing of who answers; write git::https://",
@@ -77,10 +70,19 @@ var refused = map[string]string{
 func Parse(source string, options map[string]string) (*Source, error) {
 	s := &Source{Way: HTTP}
 	text := strings.TrimSpace(source)
+	of := store(text)
+	if of != "" {
+		text = "https://" + text
+	}
 	if way, rest, forced := strings.Cut(text, "::"); forced && !strings.ContainsAny(way, ":/?") {
-		if text = rest; way == Git {
+		text = rest
+		switch way {
+		case Git:
 			s.Way = Git
-		} else if way != "http" && way != "https" {
+		case ofS3, ofGCS:
+			of = way
+		case "http", "https":
+		default:
 			return nil, unknown(source, way)
 		}
 	}
@@ -102,14 +104,21 @@ func Parse(source string, options map[string]string) (*Source, error) {
 	if err := s.divide(source, u); err != nil {
 		return nil, err
 	}
-	query := u.Query()
+	pairs := query(u.RawQuery)
 	for _, name := range slices.Sorted(maps.Keys(options)) {
-		query.Set(name, options[name])
+		pairs.take(name)
+		pairs = append(pairs, url.QueryEscape(name)+"="+url.QueryEscape(options[name]))
 	}
-	if err := s.options(source, u, query); err != nil {
+	if of != "" {
+		if err := s.object(source, of, u, &pairs); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.options(source, u, &pairs); err != nil {
 		return nil, err
 	}
-	u.RawQuery, u.Fragment = query.Encode(), ""
+	u.RawQuery, u.ForceQuery = strings.Join(pairs, "&"), false
+	u.Fragment, u.RawFragment = "", ""
 	s.URL = u.String()
 	return s, nil
 }
@@ -133,21 +142,53 @@ func repository(host, rest string) string {
 
 // divide takes the part after // off the path: what is meant of an archive or a repository.
 func (s *Source) divide(source string, u *url.URL) error {
-	at, sub, _ := strings.Cut(u.Path, "//")
+	at, sub, _ := strings.Cut(u.EscapedPath(), "//")
+	sub, err := url.PathUnescape(sub)
+	if err == nil {
+		u.Path, err = url.PathUnescape(at)
+	}
+	if err != nil {
+		return bad(source, "its path is no path", "write % as %25")
+	}
 	if slices.Contains(strings.Split(sub, "/"), "..") {
 		return bad(source, fmt.Sprintf("the part %q of it leads out of it", sub), "name a path beneath it")
 	}
-	u.Path, u.RawPath = at, ""
-	s.Sub, s.Name = strings.Trim(path.Clean("/"+sub), "/"), path.Base(at)
+	u.RawPath = at // whoever is asked reads it as it is written
+	s.Sub, s.Name = strings.Trim(path.Clean("/"+sub), "/"), path.Base(u.Path)
 	return nil
 }
 
+// pairs are those of a query as they are written. Whoever is asked may take another form of one for another value, or
+// for another signature than the right one.
+type pairs []string
+
+func query(raw string) pairs {
+	if raw == "" {
+		return nil
+	}
+	return strings.Split(raw, "&")
+}
+
+// take removes all of a name, and returns the value of the first; false: there is none.
+func (p *pairs) take(name string) (value string, has bool) {
+	*p = slices.DeleteFunc(*p, func(pair string) bool {
+		key, text, _ := strings.Cut(pair, "=")
+		if plain, err := url.QueryUnescape(key); err != nil || plain != name {
+			return false
+		}
+		if plain, err := url.QueryUnescape(text); err == nil && !has {
+			value, has = plain, true
+		}
+		return true
+	})
+	return value, has
+}
+
 // options takes those that are ours off the query; others go to whoever is asked.
-func (s *Source) options(source string, u *url.URL, query url.Values) error {
+func (s *Source) options(source string, u *url.URL, query *pairs) error {
 	take := func(name string) string {
-		v := query.Get(name)
-		query.Del(name)
-		return v
+		value, _ := query.take(name)
+		return value
 	}
 	if s.Way == Git {
 		s.Ref = take("ref")
@@ -162,7 +203,7 @@ func (s *Source) options(source string, u *url.URL, query url.Values) error {
 			return bad(source, fmt.Sprintf("ref %q is no name of a commit", s.Ref), "name a branch, a tag or a commit")
 		}
 		for name, why := range map[string]string{"sshkey": "keys are for ssh", "checksum": "a repository has none"} {
-			if query.Has(name) {
+			if _, has := query.take(name); has {
 				return bad(source, why+": "+name+" is not for git", "leave it out; ref names a commit")
 			}
 		}
@@ -172,7 +213,7 @@ func (s *Source) options(source string, u *url.URL, query url.Values) error {
 		s.Name = name
 	}
 	var err error
-	if s.Sum, err = checksum(source, take("checksum")); err != nil {
+	if s.Sum, err = checksum(source, u, take("checksum")); err != nil {
 		return err
 	}
 	return s.archive(source, u.Path, take("archive"))
@@ -191,12 +232,6 @@ func (s *Source) archive(source, at, asked string) error {
 		s.Archive = asked
 		return nil
 	}
-	for _, form := range unreadable {
-		if strings.HasSuffix(at, "."+form) {
-			return bad(source, fmt.Sprintf("archives of the form %q are not unpacked", form),
-				"pack it as tar.gz or zip; or set the option archive to false, and have the task unpack it")
-		}
-	}
 	for _, form := range Archives {
 		if strings.HasSuffix(at, "."+form) {
 			s.Archive = form
@@ -206,10 +241,13 @@ func (s *Source) archive(source, at, asked string) error {
 	return nil
 }
 
+// singles are the forms of one file that was made smaller.
+var singles = []string{"gz", "bz2", "xz", "zst"}
+
 // Packed reports whether the source's archive is one file that was made smaller, and the file's name without the
 // ending.
 func (s *Source) Packed() (name string, packed bool) {
-	return strings.TrimSuffix(s.Name, "."+s.Archive), s.Archive == "gz" || s.Archive == "bz2"
+	return strings.TrimSuffix(s.Name, "."+s.Archive), slices.Contains(singles, s.Archive)
 }
 
 // Fits reports why what a source is cannot be what a mode asks for.
@@ -234,27 +272,6 @@ func (s *Source) Fits(mode string) error {
 // plain reports whether a name is that of a file in a directory.
 func plain(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00")
-}
-
-// checksum reads "sha256:0123…", or the digits alone.
-func checksum(source, text string) (Checksum, error) {
-	if text == "" {
-		return Checksum{}, nil
-	}
-	kind, digits, named := strings.Cut(text, ":")
-	if !named {
-		kind, digits = sums[len(text)], text
-	}
-	kind, digits = strings.ToLower(kind), strings.ToLower(digits)
-	if kind == "file" {
-		return Checksum{}, bad(source, "a file of checksums is not fetched", "write checksum = \"sha256:…\" itself")
-	}
-	_, err := hex.DecodeString(digits)
-	if err != nil || kind == "" || sums[len(digits)] != kind {
-		return Checksum{}, bad(source, fmt.Sprintf("checksum %q is none", text),
-			"write sha256: or sha512: (md5, sha1) and as many hexadecimal digits as it has")
-	}
-	return Checksum{Type: kind, Hex: digits}, nil
 }
 
 func unknown(source, scheme string) error {

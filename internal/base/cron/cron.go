@@ -5,6 +5,7 @@ package cron
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,8 +16,13 @@ import (
 // have, because clocks go forward over it, counts once, at the change; one that a day has twice counts the first time
 // that it comes.
 type Times struct {
-	crons []*cronexpr.Expression
+	crons []expression
 	zone  *time.Location
+}
+
+// expression names times of a clock that never jumps.
+type expression interface {
+	Next(after time.Time) time.Time
 }
 
 // Read reads expressions and a zone; empty: UTC. The error names the one that is none.
@@ -24,7 +30,7 @@ func Read(crons []string, zone string) (*Times, error) {
 	if zone == "" {
 		zone = "UTC"
 	}
-	if zone == "Local" { // of which server?
+	if strings.EqualFold(zone, "local") || strings.EqualFold(zone, "localtime") { // of which server?
 		return nil, fmt.Errorf("time_zone %q is that of a machine: name one, as \"Europe/Berlin\"", zone)
 	}
 	loc, err := time.LoadLocation(zone)
@@ -48,14 +54,66 @@ func Read(crons []string, zone string) (*Times, error) {
 	return t, nil
 }
 
-// parse stands an expression at which the library panics.
+// maxText bounds an expression; one that lists all minutes and hours has about 240 bytes.
+const maxText = 1024
+
+// parse refuses, besides what the library does, what it passes over: further fields, and ranges from the larger to the
+// smaller, which leave a field that names nothing. With one of those it looks for a next time for very long, or panics.
 func parse(text string) (c *cronexpr.Expression, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			c, err = nil, fmt.Errorf("it can't be read: %v", p)
 		}
 	}()
-	return cronexpr.Parse(text)
+	if len(text) > maxText {
+		return nil, fmt.Errorf("it has %d bytes, and may have %d", len(text), maxText)
+	}
+	fields := strings.Fields(text)
+	if n := len(fields); n > maxFields || n > 1 && strings.Contains(text, "@") {
+		return nil, errors.New("it has more fields than a time has: write five, as \"0 3 * * *\"")
+	}
+	for i, field := range fields {
+		days := i == 4 && len(fields) < maxFields || i == 5 && len(fields) == maxFields
+		for entry := range strings.SplitSeq(strings.ToLower(field), ",") {
+			if backwards(entry, days) {
+				return nil, fmt.Errorf("%q runs from the larger to the smaller, and would never come: write it as a "+
+					"list, or as two ranges", entry)
+			}
+		}
+	}
+	if c, err = cronexpr.Parse(text); err != nil {
+		return nil, err
+	}
+	if c.Next(time.Date(1969, 12, 31, 23, 59, 59, 0, time.UTC)).IsZero() {
+		return nil, errors.New("it never comes: no year that it names has such a day")
+	}
+	return c, nil
+}
+
+// maxFields are seconds, minutes, hours, days, months, days of the week and years.
+const maxFields = 7
+
+// backwards reports whether part of a field is a range that ends before it begins. Weeks may end with Sunday.
+func backwards(entry string, days bool) bool {
+	span, _, _ := strings.Cut(entry, "/")
+	from, to, is := strings.Cut(span, "-")
+	first, last := value(from), value(to)
+	return is && first >= 0 && last >= 0 && first > last && (!days || last > 0)
+}
+
+// value is what a number, or a name of a month or a day, stands for, among those of its kind; -1: it is none.
+func value(text string) int {
+	if n, err := strconv.Atoi(text); err == nil {
+		return n
+	}
+	for _, names := range []string{"janfebmaraprmayjunjulaugsepoctnovdec", "sunmontuewedthufrisat"} {
+		if len(text) >= 3 {
+			if at := strings.Index(names, text[:3]); at >= 0 && at%3 == 0 {
+				return at / 3
+			}
+		}
+	}
+	return -1
 }
 
 // Next is the first time after another one; zero: there is none.
@@ -68,28 +126,29 @@ func (t *Times) Next(after time.Time) (next time.Time) {
 	return next
 }
 
-// next counts on a clock that never jumps and shows what clocks of the zone show, and looks up when they showed it.
-func (t *Times) next(c *cronexpr.Expression, after time.Time) time.Time {
-	// An hour twice shown begins again: what stands in front of the change may lie behind "after" on the wall.
-	shown := wall(after.In(t.zone)).Add(-maxJump)
-	for range maxTries {
-		shown = c.Next(shown)
-		if shown.IsZero() {
-			return time.Time{}
-		}
-		if at := t.instant(shown); at.After(after) {
-			return at
-		}
+// next counts on a clock that never jumps and shows what clocks of the zone show, and looks up when they showed it. It
+// costs the same for every expression: it begins at the furthest that clocks have shown, and all that lies behind that
+// comes later.
+func (t *Times) next(c expression, after time.Time) time.Time {
+	shown := c.Next(t.furthest(after))
+	if shown.IsZero() {
+		return time.Time{}
 	}
-	return time.Time{}
+	return t.instant(shown)
 }
 
-const (
-	// maxJump is more than a clock was ever put back, but for the date line, where it is put on.
-	maxJump = 3 * time.Hour
-	// maxTries is more than an expression with seconds names in twice that.
-	maxTries = 3*60*60*2 + 2
-)
+// furthest is the furthest that clocks of the zone have shown until a time. Where they were put back it is what they
+// showed before, until they show more again.
+func (t *Times) furthest(until time.Time) time.Time {
+	until = until.In(t.zone)
+	shown := wall(until)
+	if change, _ := until.ZoneBounds(); !change.IsZero() {
+		if before := wall(change.Add(-time.Second).In(t.zone)); before.After(shown) {
+			return before
+		}
+	}
+	return shown
+}
 
 // wall is what a clock shows, as a time in UTC.
 func wall(at time.Time) time.Time {
@@ -123,19 +182,20 @@ func (t *Times) instant(shown time.Time) time.Time {
 }
 
 // Missed is the newest time after one and not after another; zero: there is none. It costs the same however much lies
-// between the two.
+// between the two: as far as a next time is not after "now", there is one to find, so the second at which that ends is
+// looked for by halves.
 func (t *Times) Missed(after, now time.Time) time.Time {
-	for back := time.Minute; ; back *= 2 {
-		from := now.Add(-back)
-		if from.Before(after) {
-			from = after
-		}
-		last := time.Time{}
-		for n := t.Next(from); !n.IsZero() && !n.After(now); n = t.Next(n) {
-			last = n
-		}
-		if !last.IsZero() || !from.After(after) {
-			return last
+	last := t.Next(after)
+	if last.IsZero() || last.After(now) {
+		return time.Time{}
+	}
+	for low, high := last.Unix(), now.Unix(); low < high; {
+		mid := low + (high-low)/2
+		if n := t.Next(time.Unix(mid, 0)); !n.IsZero() && !n.After(now) {
+			last, low = n, n.Unix()
+		} else {
+			high = mid
 		}
 	}
+	return last
 }

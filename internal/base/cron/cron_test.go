@@ -2,6 +2,7 @@ package cron
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -49,7 +50,7 @@ func TestTimesAcrossChangesOfTheClock(t *testing.T) {
 		{"Australia/Lord_Howe", "10 2 * * *", "2026-10-03T00:00:00Z", []string{
 			"2026-10-03T15:30:00Z", "2026-10-04T15:10:00Z",
 		}},
-		{"UTC", "0 0 30 2 *", "2026-01-01T00:00:00Z", []string{"0001-01-01T00:00:00Z"}},
+		{"UTC", "0 0 * * * 2025", "2026-01-01T00:00:00Z", []string{"0001-01-01T00:00:00Z"}},
 	} {
 		now, tt := at(t, c.after), times(t, c.zone, c.cron)
 		var got []string
@@ -78,9 +79,92 @@ func TestSeveralExpressionsAreOneListOfTimes(t *testing.T) {
 func TestWhatIsNoTimeIsRefused(t *testing.T) {
 	for _, p := range [][]string{
 		{""}, {"", ""}, {"", "61 * * * *"}, {"", "soon"}, {"Mars/Base", "* * * * *"}, {"Local", "* * * * *"},
+		{"localtime", "* * * * *"}, {"", "0 0 30 2 *"}, {"", "0 0 31 4,6 *"}, {"", "0 0 29 2 * 2027"},
+		{"", "5-1 * * * *"}, {"", "5-1 3 * * *"}, {"", "5-1 * * * * * *"}, {"", "0 22-4/2 * * *"},
+		{"", "1,5-1 * * * *"},
+		{"", "0 0 1 dec-jan *"}, {"", "0 0 * * fri-mon"}, {"", "0 0 0 * * 5-1 *"}, {"", "0 0 * * * 2030-2027"},
+		{"", "0 0 0 1 1 * * 9"}, {"", "@daily 9"}, {"", "0" + strings.Repeat(",0", 600) + " * * * *"},
 	} {
 		if _, err := Read(p[1:], p[0]); err == nil {
 			t.Errorf("%q is taken", p)
 		}
+	}
+	for _, text := range []string{
+		"@daily", "0-0 * * * *", "0 0 * * fri-sun", "0 0 * * 1-7", "0 0 1 jan-dec *", "0 0 * * SAT", "0 0 29 2 *",
+		"0 0 L * *", "0 0 * * 5#3", "0 0 1W * *", "1-5/2 0 0 * * 1-5 2027-2030",
+	} {
+		if _, err := Read([]string{text}, ""); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Given days on which clocks are put on and back, when times are looked for from any moment of them, then they are
+// those that come when each is looked for from the one before it, and the newest that was missed is the last of those.
+func TestTimesAreTheSameFromEachMoment(t *testing.T) {
+	for zone, days := range map[string][]string{
+		"Europe/Berlin":       {"2026-03-28T20:00:00Z", "2026-10-24T20:00:00Z"},
+		"Australia/Lord_Howe": {"2026-04-04T10:00:00Z", "2026-10-03T10:00:00Z"},
+		"Pacific/Apia":        {"2011-12-29T20:00:00Z"}, // where a day was left out
+		"UTC":                 {"2026-03-28T20:00:00Z"},
+	} {
+		for _, crons := range [][]string{{"*/7 * * * *"}, {"30 2 * * *", "15 1,2 * * *"}, {"50 59 1,2 * * * *"}} {
+			tt := times(t, zone, crons...)
+			for _, day := range days {
+				begin := at(t, day)
+				end := begin.Add(30 * time.Hour)
+				var all []time.Time
+				for n := tt.Next(begin); n.Before(end); n = tt.Next(n) {
+					if len(all) > 0 && !n.After(all[len(all)-1]) {
+						t.Fatalf("%q in %s: %s comes after %s", crons, zone, n, all[len(all)-1])
+					}
+					all = append(all, n)
+				}
+				const step = 97 * time.Second
+				i := 0
+				for from := begin; from.Before(end); from = from.Add(step) {
+					for i < len(all) && !all[i].After(from) {
+						i++
+					}
+					if i < len(all) && !tt.Next(from).Equal(all[i]) {
+						t.Fatalf("%q in %s after %s: %s, not %s", crons, zone, from, tt.Next(from), all[i])
+					}
+					want := time.Time{}
+					if i > 0 {
+						want = all[i-1]
+					}
+					if got := tt.Missed(begin, from); !got.Equal(want) {
+						t.Fatalf("%q in %s: missed until %s: %s, not %s", crons, zone, from, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+// counted is an expression that counts how often it is asked.
+type counted struct {
+	expression
+	asked *int
+}
+
+func (c counted) Next(after time.Time) time.Time {
+	*c.asked++
+	return c.expression.Next(after)
+}
+
+// Given an expression that names every second, while clocks are put back, when the next and the newest of a day are
+// looked for, then it is asked a few times, not as often as it names one.
+func TestFewTimesAreLookedAt(t *testing.T) {
+	tt := times(t, "Europe/Berlin", "* * * * * * 2026-2090")
+	asked := 0
+	tt.crons[0] = counted{tt.crons[0], &asked}
+	now := at(t, "2026-10-25T01:10:00Z")
+	if tt.Next(now); asked > 1 {
+		t.Errorf("for the next one it is asked %d times", asked)
+	}
+	asked = 0
+	if tt.Missed(now.AddDate(0, 0, -1), now); asked > 20 {
+		t.Errorf("for the newest one it is asked %d times", asked)
 	}
 }

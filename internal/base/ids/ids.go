@@ -19,6 +19,7 @@ type (
 	Node       string // UUID
 	Eval       string // UUID
 	Deployment string // UUID
+	Scaling    string // UUID, of a policy
 	Plugin     string // CSI plugin id, as the csi_plugin block spells it
 	Job        string // as the user spelled it
 	Namespace  string

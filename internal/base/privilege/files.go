@@ -2,8 +2,6 @@ package privilege
 
 import (
 	"errors"
-	"io/fs"
-	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -77,13 +75,6 @@ func ConfineFiles(reach []Reach) error {
 
 // add adds what is within reach to a ruleset.
 func (r *Reach) add(ruleset int, can uint64) error {
-	at, err := unix.Open(r.Path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return &os.PathError{Op: "open", Path: r.Path, Err: err}
-	}
 	allowed := uint64(landlockRead)
 	if r.Write {
 		allowed |= landlockWrite
@@ -91,19 +82,7 @@ func (r *Reach) add(ruleset int, can uint64) error {
 	if r.Run {
 		allowed |= unix.LANDLOCK_ACCESS_FS_EXECUTE
 	}
-	var st unix.Stat_t
-	err = unix.Fstat(at, &st)
-	if st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		allowed &= landlockFile
-	}
-	rule := unix.LandlockPathBeneathAttr{Allowed_access: allowed & can, Parent_fd: int32(at)}
-	if err == nil {
-		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
-			uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
-			err = &os.PathError{Op: "allow", Path: r.Path, Err: errno}
-		}
-	}
-	return errors.Join(err, unix.Close(at))
+	return allow(ruleset, r.Path, allowed&can)
 }
 
 // Filter loads a filter of system calls, in the words of seccomp(2), for all threads of the process and what they

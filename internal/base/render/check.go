@@ -18,7 +18,6 @@ var foreign = map[string]string{
 	"caLeaf":       "Consul",
 	"caRoots":      "Consul",
 	"datacenters":  "Consul",
-	"file":         "files of the node",
 	"key":          "Consul",
 	"keyExists":    "Consul",
 	"keyOrDefault": "Consul",

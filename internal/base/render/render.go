@@ -1,6 +1,6 @@
-// Package render owns the text of templates: Go's text/template with a small set of functions that read nothing but the
-// task's environment, and of the servers what they have said before. The template hook renders by it, in children
-// (base/confined), and servers check by it what they are given.
+// Package render owns the text of templates: the language of Go's text/template with a small set of functions that
+// read nothing but the task's environment, and of the servers what they have said before. The template hook renders by
+// it, in children (base/confined), and servers check by it what they are given.
 package render
 
 import (
@@ -12,12 +12,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
-	"text/template"
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/template"
 )
 
 // Template is what to render.
@@ -52,11 +53,13 @@ func Execute(t Template, v Values) (*Rendering, error) {
 		return nil, err
 	}
 	r := &reading{known: v.Known}
-	tpl := template.New(t.Name).Delims(t.Left, t.Right).Funcs(functions(v, r))
-	if t.MissingIsError {
-		tpl = tpl.Option("missingkey=error")
-	}
-	tpl, err := tpl.Parse(t.Text)
+	var tpl *template.Template
+	tpl, err := template.Parse(t.Name, t.Text, template.Options{
+		Left:           t.Left,
+		Right:          t.Right,
+		MissingIsError: t.MissingIsError,
+		Functions:      functions(v, r, func() *template.Template { return tpl }),
+	})
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Invalid, "parse", t.Name)
 	}
@@ -84,7 +87,7 @@ func (b *output) Write(p []byte) (int, error) {
 // Names lists the functions that templates may use.
 func Names() []string {
 	out := append([]string{}, builtin...)
-	for _, f := range append(table(Values{}), (&reading{}).table()...) {
+	for _, f := range all(Values{}, &reading{}, nil) {
 		out = append(out, f.name)
 	}
 	return out
@@ -95,15 +98,21 @@ type function struct {
 	fn   any
 }
 
-func functions(v Values, r *reading) template.FuncMap {
-	m := template.FuncMap{}
-	for _, f := range append(table(v), r.table()...) {
+// all are the functions of a template that is given.
+func all(v Values, r *reading, of func() *template.Template) []function {
+	return append(slices.Concat(table(v), more(), r.table()), executed(of))
+}
+
+func functions(v Values, r *reading, of func() *template.Template) template.Functions {
+	m := template.Functions{}
+	for _, f := range all(v, r, of) {
 		m[f.name] = f.fn
 	}
 	return m
 }
 
-// table is every function there is. Arguments stand in the order that pipelines want: the piped value is the last.
+// table is what there is beside more, and what reads of the servers. Arguments stand in the order that pipelines want:
+// the piped value is the last.
 func table(v Values) []function {
 	return []function{
 		{"env", v.Env},
@@ -131,7 +140,6 @@ func table(v Values) []function {
 		{"join", func(sep string, s []string) string { return strings.Join(s, sep) }},
 		{"replaceAll", func(old, with, s string) string { return strings.ReplaceAll(s, old, with) }},
 		{"regexMatch", func(expr, s string) (bool, error) { return regexp.MatchString(expr, s) }},
-		{"contains", func(part, s string) bool { return strings.Contains(s, part) }},
 		{"indent", indent},
 		{"parseJSON", func(s string) (any, error) {
 			if s == "" {
@@ -148,8 +156,6 @@ func table(v Values) []function {
 		{"parseBool", strconv.ParseBool},
 		{"parseInt", func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }},
 		{"parseFloat", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }},
-		{"add", func(b, a int64) int64 { return a + b }},
-		{"subtract", func(b, a int64) int64 { return a - b }},
 		{"base64Encode", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }},
 		{"base64Decode", func(s string) (string, error) {
 			b, err := base64.StdEncoding.DecodeString(s)

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Source names something that a template reads of the servers.
+// Source names something that a template reads of the servers, or of its task's files.
 type Source struct {
 	Kind string
 	Name string
@@ -21,6 +21,7 @@ const (
 	Variables = "variables" // the paths that begin with Name
 	Service   = "service"   // the instances that are found as Name
 	Services  = "services"  // the names under which any is found
+	File      = "file"      // of the task's directories, which the node reads
 )
 
 // String is what people call it.
@@ -103,9 +104,15 @@ func (r *reading) need(s Source, out any) error {
 
 func (r *reading) table() []function {
 	return []function{
-		{"nomadVar", func(path string) (map[string]string, error) {
-			items := map[string]string{}
-			return items, r.need(Source{Kind: Variable, Name: path}, &items)
+		{"nomadVar", func(path string) (Items, error) {
+			values := map[string]string{}
+			err := r.need(Source{Kind: Variable, Name: path}, &values)
+			return items(path, values), err
+		}},
+		{"file", func(path string) (string, error) {
+			text := ""
+			_, err := r.look(Source{Kind: File, Name: path}, &text)
+			return text, err
 		}},
 		{"nomadVarExists", func(path string) (bool, error) {
 			return r.look(Source{Kind: Variable, Name: path}, &map[string]string{})

@@ -51,8 +51,8 @@ func newRestart(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "restart [flags] <alloc> [task]",
 		Short: "Restart the tasks of an allocation where they are",
-		Long: "Restarts one task, or all that run. With -all-tasks also those that have ended. An allocation that " +
-			"its agent does not take up, because it died of it, is taken up again instead: what runs of it runs on.",
+		Long: "Restarts one task, or all that run. With -all-tasks also those that have ended: everything ends, and " +
+			"then begins anew, in the order of the lifecycle. An allocation that its agent does not take up, because it died of it, is taken up again instead: what runs of it runs on.",
 		Example: "  berth alloc restart 4ff1d9c5 redis",
 		Run: func(ctx context.Context, args []string) error {
 			if all && (t.task != "" || len(args) > 1) {

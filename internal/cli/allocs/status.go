@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"berth/api"
+	"berth/internal/cli/devices"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/rollout"
 )
@@ -49,6 +51,7 @@ func (s *status) do(ctx context.Context, arg string) error {
 	s.head(a)
 	s.ports(a)
 	s.checks(ctx, a)
+	s.consul(ctx, a)
 	s.storage(a)
 	if s.short {
 		s.taskLines(a)
@@ -107,6 +110,32 @@ func (s *status) checks(ctx context.Context, a *api.Allocation) {
 	}
 }
 
+// consul shows how the alloc's services stand in Consul; that the node cannot say is no reason to show nothing.
+func (s *status) consul(ctx context.Context, a *api.Allocation) {
+	if !hasServices(a) || a.ClientStatus != api.AllocClientStatusRunning {
+		return
+	}
+	list, err := s.env.Client().Allocations().ConsulServices(ctx, a.ID, query(a))
+	if err != nil {
+		s.env.Err.Notice("The node does not say how its services stand in Consul: " + kit.OneSentence(err.Error()))
+		return
+	}
+	if len(list) == 0 {
+		return
+	}
+	s.env.Out.Section("Services in Consul")
+	header := []string{"Service", "Registered", "Since", "Address", "Tags", "Reason"}
+	kit.List(s.env.Out, list, "services", header, func(c *api.ConsulServiceStatus) []string {
+		since := "-"
+		if c.Since > 0 {
+			since = kit.When(time.Unix(c.Since, 0).UnixNano(), s.verbose)
+		}
+		at := net.JoinHostPort(c.Address, strconv.Itoa(c.Port))
+		return []string{c.Service, map[bool]string{true: "yes", false: "no"}[c.Registered], since, at,
+			strings.Join(c.Tags, ","), cmp.Or(c.Reason, "-")}
+	})
+}
+
 func hasServices(a *api.Allocation) bool {
 	if a.Job == nil {
 		return false
@@ -141,6 +170,7 @@ func (s *status) head(a *api.Allocation) {
 	l.Add("Modified", kit.When(a.ModifyTime, s.verbose))
 	l.AddIf("Address", address(a))
 	l.AddIf("Health", health(a))
+	l.AddIf("Waits", waits(a))
 	l.AddIf("Trouble", trouble(a))
 	l.AddIf("Previous Alloc ID", kit.ID(a.PreviousAllocation, s.verbose))
 	l.AddIf("Replacement Alloc ID", kit.ID(a.NextAllocation, s.verbose))
@@ -150,6 +180,14 @@ func (s *status) head(a *api.Allocation) {
 			fmt.Sprintf("%d times, last at %s", len(t.Events), kit.AtNanos(t.Events[len(t.Events)-1].RescheduleTime)))
 	}
 	s.env.Out.Pairs(l)
+}
+
+// waits is what keeps it from being as it should be, unless its description says that; empty: nothing that is known.
+func waits(a *api.Allocation) string {
+	if s := a.Standing; s != nil && s.Waits != a.ClientDescription {
+		return s.Waits
+	}
+	return ""
 }
 
 // clientStatus is what the node says, with what that leaves open.
@@ -349,6 +387,9 @@ func (s *status) resources(a *api.Allocation, name string, usage *api.AllocResou
 			memory = kit.Size(max(u.MemoryStats.Usage, u.MemoryStats.RSS)) + "/" + memory
 		}
 	}
+	if n := len(r.Cpu.ReservedCores); n > 0 {
+		cpu += fmt.Sprintf(" (%s for itself)", kit.Count(n, "core", "cores"))
+	}
 	if r.Memory.MemoryMaxMB > 0 && r.Memory.MemoryMaxMB != r.Memory.MemoryMB {
 		memory += " (at most " + kit.Size(r.Memory.MemoryMaxMB<<20) + ")"
 	}
@@ -358,6 +399,7 @@ func (s *status) resources(a *api.Allocation, name string, usage *api.AllocResou
 	}
 	s.env.Out.Printf("%s\n", s.env.Out.Bold("Task Resources:"))
 	s.env.Out.Table([]string{"CPU", "Memory", "Disk"}, [][]string{{cpu, memory, disk}})
+	devices.OfTask(s.env.Out, r)
 }
 
 // placement shows the scores of the nodes that were considered.

@@ -11,6 +11,8 @@ import (
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/cli/devices"
+	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
 )
 
@@ -192,6 +194,7 @@ func (s *nodeStatus) show(ctx context.Context, ref kit.Ref) error {
 	s.head(n, stats)
 	s.orphans(n)
 	s.unknownMounts(n)
+	s.unclaimed(n)
 	s.refusedAgents(n)
 	if s.short {
 		return nil
@@ -204,8 +207,14 @@ func (s *nodeStatus) show(ctx context.Context, ref kit.Ref) error {
 	}
 	s.resources(n, allocs)
 	s.load(n, stats)
+	devices.Utilization(s.env.Out, stats)
+	if s.stats {
+		devices.Stats(s.env.Out, stats)
+	}
 	s.allocations(allocs)
+	follow.Waits(s.env.Out, allocs, s.verbose)
 	if s.verbose {
+		devices.OfNode(s.env.Out, n)
 		s.attributes(n)
 	}
 	return nil
@@ -229,6 +238,9 @@ func (s *nodeStatus) head(n *api.Node, stats *api.HostStats) {
 	}
 	l.Add("Host Volumes", hostVolumes(n))
 	l.Add("Driver Status", drivers(n))
+	for _, text := range devices.Unhealthy(n) {
+		l.Add("Unhealthy Device", text)
+	}
 	s.env.Out.Pairs(l)
 	if !s.verbose {
 		return

@@ -12,7 +12,7 @@ import (
 // Noun is the noun with its verbs.
 func Noun(e *kit.Env) *kit.Command {
 	return kit.Noun("deployment", "See how updates of jobs come along, and decide about them", newList(e), newStatus(e),
-		newPromote(e), newFail(e), newPause(e), newResume(e))
+		newPromote(e), newFail(e), newPause(e), newResume(e), newHealth(e))
 }
 
 func newList(e *kit.Env) *kit.Command {

@@ -56,12 +56,8 @@ func (f *Follower) Deployment(ctx context.Context, id, ns, wanted string) error 
 // deployment tells how the deployment of the version that is followed comes along, and has what is well so far not
 // decide while it is under way. An allocation that has failed does, unless the servers would go back: whoever made a
 // mistake hears of it at once, and not when the deadlines of the deployment are over. That it fails is an error.
-func (t *reporter) deployment(ctx context.Context, job Registered, r *rollout.Rollout) error {
-	d, _, err := t.f.Client.Jobs().Deployment(ctx, job.ID, job.Query())
-	switch {
-	case err != nil:
-		return kit.Doing(err, "read the deployment of", "job", job.ID)
-	case d == nil || d.JobSpecModifyIndex != job.JobModifyIndex:
+func (t *reporter) deployment(ctx context.Context, job Registered, r *rollout.Rollout, d *api.Deployment) error {
+	if d == nil || d.JobSpecModifyIndex != job.JobModifyIndex {
 		return nil // there is none: nothing of the version has a place yet, or nothing rolls
 	}
 	if text := Progress(d); text != t.progress {
@@ -76,7 +72,7 @@ func (t *reporter) deployment(ctx context.Context, job Registered, r *rollout.Ro
 				break
 			}
 		}
-		return t.f.deploymentFailed(d)
+		return t.f.back(ctx, job.Ref, d)
 	case DeploymentEnded(d), r.Outcome == rollout.Unplaced, r.Outcome == rollout.Failed && !reverts(d):
 	default:
 		r.Outcome = rollout.Going
@@ -159,9 +155,26 @@ func DeploymentBlock(p *kit.Printer, d *api.Deployment, verbose bool) {
 	l.Add("Job Version", strconv.FormatUint(d.JobVersion, 10))
 	l.Add("Status", d.Status)
 	l.Add("Description", d.StatusDescription)
+	l.AddIf("To Go On", WayOn(d))
 	p.Pairs(l)
 	p.Section("Deployed")
 	DeploymentGroups(p, d)
+}
+
+// WayOn is the command by which a deployment goes on that waits for a person; empty: it does not.
+func WayOn(d *api.Deployment) string {
+	switch {
+	case d.Status == api.DeploymentStatusPaused:
+		return "berth deployment resume " + kit.ID(d.ID, false)
+	case DeploymentEnded(d) || !strings.Contains(d.StatusDescription, needsPromotion):
+		return ""
+	}
+	for _, g := range d.TaskGroups {
+		if g.DesiredCanaries > 0 && !g.Promoted && len(g.PlacedCanaries) > g.HealthyAllocs {
+			return "wait until its canaries are healthy; then: berth deployment promote " + kit.ID(d.ID, false)
+		}
+	}
+	return "berth deployment promote " + kit.ID(d.ID, false)
 }
 
 // DeploymentGroups writes the table of a deployment's groups, without the columns of what none of them has.

@@ -8,6 +8,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/lifecycle"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/rollout"
 )
@@ -34,13 +35,13 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 	t := &reporter{f: f, first: first, stories: map[string]*story{}, reported: map[string]bool{}}
 	var last *rollout.Rollout
 	err = Watch(ctx, job.Namespace, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
-		r, meta, err := f.look(ctx, job, o)
+		r, deployment, meta, err := f.look(ctx, job, o)
 		if err != nil {
 			return false, nil, err
 		}
 		last = r
 		t.report(r)
-		if err := t.deployment(ctx, job, r); err != nil {
+		if err := t.deployment(ctx, job, r, deployment); err != nil {
 			return false, nil, err
 		}
 		if r.Outcome == rollout.Going || r.Outcome == rollout.Unplaced && f.Wait {
@@ -59,27 +60,55 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 	return f.outcome(ctx, last)
 }
 
-// look reads how the job stands. It is an error if the version that is followed is no longer the job's.
+// look reads how the job stands, and its last deployment. It is an error if the version that is followed is no longer
+// the job's.
 func (f *Follower) look(
 	ctx context.Context, job Registered, o *api.QueryOptions,
-) (*rollout.Rollout, *api.QueryMeta, error) {
+) (*rollout.Rollout, *api.Deployment, *api.QueryMeta, error) {
 	now, meta, err := f.Client.Jobs().Get(ctx, job.ID, o)
 	switch {
 	case api.IsNotFound(err):
-		return nil, nil, kit.Fail(fault.NotFound, "", "job %q is gone: somebody has purged it", job.ID)
+		return nil, nil, nil, kit.Fail(fault.NotFound, "", "job %q is gone: somebody has purged it", job.ID)
 	case err != nil:
-		return nil, nil, kit.Doing(err, "follow", "job", job.ID)
+		return nil, nil, nil, kit.Doing(err, "follow", "job", job.ID)
 	case kit.Value(now.JobModifyIndex) > job.JobModifyIndex:
-		return nil, nil, f.overtaken(ctx, job, now)
+		return nil, nil, nil, f.overtaken(ctx, job, now)
 	}
-	p := rollout.Picture{Job: now}
-	if p.Allocations, _, err = f.Client.Jobs().Allocations(ctx, job.ID, false, job.Query()); err != nil {
-		return nil, nil, kit.Doing(err, "list the allocations of", "job", job.ID)
+	jobs, p := f.Client.Jobs(), rollout.Picture{Job: now}
+	var deployment *api.Deployment
+	err = sideBySide(ctx, func(ctx context.Context) (err error) {
+		p.Allocations, _, err = jobs.Allocations(ctx, job.ID, false, job.Query())
+		return kit.Doing(err, "list the allocations of", "job", job.ID)
+	}, func(ctx context.Context) (err error) {
+		p.Evaluations, _, err = jobs.Evaluations(ctx, job.ID, job.Query())
+		return kit.Doing(err, "list the evaluations of", "job", job.ID)
+	}, func(ctx context.Context) (err error) {
+		deployment, _, err = jobs.Deployment(ctx, job.ID, job.Query())
+		return kit.Doing(err, "read the deployment of", "job", job.ID)
+	})
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	if p.Evaluations, _, err = f.Client.Jobs().Evaluations(ctx, job.ID, job.Query()); err != nil {
-		return nil, nil, kit.Doing(err, "list the evaluations of", "job", job.ID)
+	return rollout.Assess(p, time.Now()), deployment, meta, nil
+}
+
+// sideBySide asks for several things at once, and waits for all of them. The error is that of the first in the order
+// in which they are given.
+func sideBySide(ctx context.Context, asks ...func(context.Context) error) error {
+	g, gctx := lifecycle.NewGroup(ctx)
+	errs := make([]error, len(asks))
+	for i, ask := range asks {
+		g.Go("ask", func() error { errs[i] = ask(gctx); return nil })
 	}
-	return rollout.Assess(p, time.Now()), meta, nil
+	if err := g.Wait(); err != nil { // one of them panicked
+		return err
+	}
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // overtaken says what became of a job whose version is no longer the one that is followed: its deployment may have
@@ -92,7 +121,7 @@ func (f *Follower) overtaken(ctx context.Context, job Registered, now *api.Job) 
 	}
 	for _, d := range list {
 		if d.JobSpecModifyIndex == job.JobModifyIndex && d.Status == api.DeploymentStatusFailed {
-			return f.deploymentFailed(d)
+			return f.back(ctx, job.Ref, d)
 		}
 	}
 	if kit.Value(now.Stop) {

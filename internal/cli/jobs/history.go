@@ -15,22 +15,28 @@ type history struct {
 	env        *kit.Env
 	diff, full bool
 	version    int64
-	formats    kit.Formats
+	// each version is compared with the one of this number, or of this name
+	against, tag string
+	formats      kit.Formats
 }
 
 func newHistory(e *kit.Env) *kit.Command {
 	h := &history{env: e}
 	cmd := &kit.Command{
-		Use:     "history [flags] <job>",
-		Short:   "Show the versions of a job",
-		Example: "  berth job history -p db     # with what changed",
-		IDs:     "jobs",
-		Run:     func(ctx context.Context, args []string) error { return h.do(ctx, args[0]) },
+		Use:   "history [flags] <job>",
+		Short: "Show the versions of a job",
+		Example: `  berth job history -p db                    # with what each changed
+  berth job history -p -diff-version 3 db    # how each differs from version 3
+  berth job history -p -version 7 -diff-tag golden db`,
+		IDs: "jobs",
+		Run: func(ctx context.Context, args []string) error { return h.do(ctx, args[0]) },
 	}
 	fs := cmd.Flags()
 	fs.BoolVar(&h.diff, "diffs", false, "show what each version changed")
 	fs.BoolVar(&h.full, "full", false, "print each version as JSON")
 	fs.Int64Var(&h.version, "version", -1, "only the version of this `number`")
+	fs.StringVar(&h.against, "diff-version", "", "with -p: how each differs from the version of this `number`")
+	fs.StringVar(&h.tag, "diff-tag", "", "with -p: how each differs from the version with this `tag`")
 	h.formats.AddTo(cmd)
 	fs.Letters("p=diffs")
 	return cmd
@@ -41,7 +47,7 @@ func (h *history) do(ctx context.Context, arg string) error {
 	if err != nil {
 		return err
 	}
-	out, _, err := h.env.Client().Jobs().Versions(ctx, ref.ID, h.diff, ref.Query())
+	out, err := h.read(ctx, ref)
 	if err != nil {
 		return kit.Doing(err, "read the versions of", "job", ref.ID)
 	}
@@ -67,6 +73,20 @@ func (h *history) do(ctx context.Context, arg string) error {
 		}
 	}
 	return nil
+}
+
+// read reads the versions, with what they are compared with.
+func (h *history) read(ctx context.Context, ref kit.Ref) (out *api.JobVersionsResponse, err error) {
+	jobs := h.env.Client().Jobs()
+	switch compares := h.against != "" || h.tag != ""; {
+	case compares && !h.diff:
+		return nil, kit.Fail(fault.Invalid, "", "-diff-version and -diff-tag need -p, which shows the differences")
+	case compares:
+		out, _, err = jobs.Compare(ctx, ref.ID, h.against, h.tag, ref.Query())
+	default:
+		out, _, err = jobs.Versions(ctx, ref.ID, h.diff, ref.Query())
+	}
+	return out, err
 }
 
 // versionAt is where a list has the version of a number.

@@ -1,5 +1,6 @@
 // Package jobs owns the commands about jobs and job files: run, plan, validate, status, inspect, stop, start, allocs,
-// history, eval, revert, promote, deployments and fmt. Only the root of the command line imports it.
+// history, eval, revert, promote, deployments and fmt, and the place of those about launches, scaling, tags and
+// restarts. Only the root of the command line imports it.
 package jobs
 
 import (
@@ -7,13 +8,17 @@ import (
 
 	"berth/internal/cli/kit"
 	"berth/internal/cli/launches"
+	"berth/internal/cli/restart"
+	"berth/internal/cli/scaling"
+	"berth/internal/cli/tags"
 )
 
 // Noun returns "job" with its verbs.
 func Noun(e *kit.Env) *kit.Command {
 	return kit.Noun("job", "Run jobs and look at them", newRun(e), newPlan(e), newValidate(e), newStatus(e),
 		newInspect(e), newStop(e), newStart(e), newAllocs(e), newHistory(e), newEval(e), newRevert(e), newPromote(e),
-		newDeployments(e), launches.Dispatch(e), launches.Periodic(e))
+		newDeployments(e), scaling.Scale(e), scaling.Events(e), tags.Noun(e), restart.Command(e), launches.Dispatch(e),
+		launches.Periodic(e))
 }
 
 // Shortcuts are the verbs that need no noun. status is left to the root, which searches all kinds.

@@ -340,11 +340,13 @@ func (s *status) deployment(d *api.Deployment) {
 	}
 	out := s.env.Out
 	out.Section("Latest Deployment")
-	out.Pairs(kit.Pairs{
+	l := kit.Pairs{
 		{"ID", kit.ID(d.ID, s.verbose)},
 		{"Status", d.Status},
 		{"Description", d.StatusDescription},
-	})
+	}
+	l.AddIf("To Go On", follow.WayOn(d))
+	out.Pairs(l)
 	out.Section("Deployed")
 	follow.DeploymentGroups(out, d)
 }

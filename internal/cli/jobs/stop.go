@@ -57,7 +57,11 @@ func (s *stop) do(ctx context.Context, arg string) error {
 	}
 	s.env.Err.Warn(out.Warnings)
 	if out.EvalID == "" {
-		s.env.Out.Printf("Job %q stopped; it had nothing to run\n", ref.ID)
+		verb := "stopped"
+		if s.purge {
+			verb = "stopped and forgotten"
+		}
+		s.env.Out.Printf("Job %q %s: nothing more is launched; what it has launched goes on\n", ref.ID, verb)
 		return nil
 	}
 	if s.detach {

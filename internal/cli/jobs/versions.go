@@ -8,6 +8,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
+	"berth/internal/cli/tags"
 )
 
 func newDeployments(e *kit.Env) *kit.Command {
@@ -88,15 +89,11 @@ func newRevert(e *kit.Env) *kit.Command {
 		Use:   "revert [flags] <job> <version>",
 		Short: "Have a job go back to an older version",
 		Long: `Registers an older version of a job again, as its newest version, and follows that as "berth job run"
-does, with the same exit codes. "berth job history" lists the versions that are kept.`,
-		Example: "  berth job revert db 3\n  berth job revert -check-version 5 db 3     # only if 5 is the present one",
+does, with the same exit codes. The version is named by its number or by its tag; "berth job history" lists those that
+are kept.`,
+		Example: "  berth job revert db 3\n  berth job revert db golden\n  berth job revert -check-version 5 db 3     # only if 5 is the present one",
 		IDs:     "jobs",
 		Run: func(ctx context.Context, args []string) error {
-			version, err := strconv.ParseUint(args[1], 10, 64)
-			if err != nil {
-				return kit.Fail(fault.Invalid, `"berth job history `+args[0]+`" lists them`,
-					"%q is not the number of a version", args[1])
-			}
 			var only *uint64
 			if prior != "" {
 				n, err := strconv.ParseUint(prior, 10, 64)
@@ -106,6 +103,10 @@ does, with the same exit codes. "berth job history" lists the versions that are 
 				only = &n
 			}
 			ref, err := e.Job(ctx, args[0], kit.Change)
+			if err != nil {
+				return err
+			}
+			version, err := tags.Version(ctx, e, ref, args[1])
 			if err != nil {
 				return err
 			}

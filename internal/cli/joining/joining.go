@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"berth/api"
@@ -58,15 +59,15 @@ func newList(e *kit.Env) *kit.Command {
 	var formats kit.Formats
 	cmd := &kit.Command{
 		Use:     "list [flags]",
-		Short:   "List the join tokens that there are",
-		Example: "  berth operator join-token list",
+		Short:   "List the join tokens that there are, and who came in by them",
+		Example: "  berth operator join-token list\n  berth operator join-token list -json",
 		Run: func(ctx context.Context, _ []string) error {
 			all, _, err := e.Client().Operator().JoinTokens(ctx, nil)
 			return formats.Show(e.Out, all, kit.Doing(err, "list", "the join tokens", ""), func() {
-				columns := []string{"ID", "Role", "Node Pool", "Uses Left", "Expires", "Made", "By"}
+				columns := []string{"ID", "Role", "Node Pool", "Uses Left", "Expires", "Made", "By", "Joined"}
 				kit.List(e.Out, all, "join tokens", columns, func(t *api.JoinToken) []string {
 					pool, uses := cmp.Or(t.NodePool, kit.None), strconv.Itoa(t.Uses)
-					return []string{t.ID, t.Role, pool, uses, kit.At(t.Expires), kit.At(t.Created), t.By}
+					return []string{t.ID, t.Role, pool, uses, kit.At(t.Expires), kit.At(t.Created), t.By, joined(t)}
 				})
 			})
 		},
@@ -88,4 +89,30 @@ func newRevoke(e *kit.Env) *kit.Command {
 			return kit.Doing(err, "revoke", "join token", args[0])
 		},
 	}
+}
+
+// mostNamed bounds who is named in a line; -json names all.
+const mostNamed = 5
+
+// joined names who came in by a token.
+func joined(t *api.JoinToken) string {
+	if len(t.Joined) == 0 {
+		return kit.None
+	}
+	var names []string
+	for i, m := range t.Joined {
+		if i == mostNamed {
+			names = append(names, strconv.Itoa(len(t.Joined)-mostNamed)+" more")
+			break
+		}
+		name := m.ID
+		if t.Role == api.JoinAsNode {
+			name = kit.ID(m.ID, false)
+		}
+		if m.Denied {
+			name += " (denied)"
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
 }

@@ -126,6 +126,9 @@ func (c *Command) Check(args []string) error {
 	case len(args) > most:
 		return Usage("%s takes %s and no more, but there is %q too", c.Path(), wanted, args[most])
 	}
+	if i := slices.Index(args[:least], ""); i >= 0 { // as a variable of a shell is that was never set
+		return Usage("%s needs %s, but %s is empty", c.Path(), wanted, names[i])
+	}
 	return nil
 }
 

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/template"
+
+	"berth/internal/base/template"
 )
 
 // Formats are the flags -json and -t of commands that read.
@@ -49,7 +50,7 @@ func (f *Formats) Print(p *Printer, v any) error {
 	if f.json {
 		return JSON(p, plain)
 	}
-	t, err := template.New("-t").Option("missingkey=error").Funcs(templateFuncs).Parse(f.template)
+	t, err := template.Parse("-t", f.template, template.Options{MissingIsError: true, Functions: templateFuncs})
 	if err != nil {
 		return fmt.Errorf("the template is not valid: %w", err)
 	}
@@ -90,7 +91,7 @@ func JSON(p *Printer, v any) error {
 }
 
 // templateFuncs are helpers under the names that users of other tools know.
-var templateFuncs = template.FuncMap{
+var templateFuncs = template.Functions{
 	"upper": strings.ToUpper, "lower": strings.ToLower, "trim": strings.TrimSpace,
 	"join":      func(sep string, list []string) string { return strings.Join(list, sep) },
 	"split":     func(sep, s string) []string { return strings.Split(s, sep) },

@@ -229,6 +229,23 @@ func (e *Env) Deployment(ctx context.Context, arg string, access Access) (Ref, e
 	})
 }
 
+// ScalingPolicy finds the scaling policy that an argument means.
+func (e *Env) ScalingPolicy(ctx context.Context, arg string) (Ref, error) {
+	c := choice{
+		kind:   "scaling policy",
+		arg:    arg,
+		header: []string{"ID", "Job ID", "Task Group", "Type"},
+		list:   "berth scaling policy list",
+		uuids:  true,
+	}
+	list := func(ctx context.Context, o *api.QueryOptions) ([]*api.ScalingPolicyListStub, *api.QueryMeta, error) {
+		return e.client.Jobs().Policies(ctx, "", "", o)
+	}
+	return find(ctx, e, c, list, func(p *api.ScalingPolicyListStub) (string, []string) {
+		return p.Target["Namespace"], []string{p.ID, p.Target["Job"], p.Target["Group"], p.Type}
+	})
+}
+
 // Node finds the node that an argument means: a prefix of its id, or its whole name.
 func (e *Env) Node(ctx context.Context, arg string, access Access) (Ref, error) {
 	if ids.IsUUID(arg) {

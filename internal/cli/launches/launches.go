@@ -14,6 +14,7 @@ import (
 	"berth/api"
 	"berth/internal/base/cron"
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/cli/follow"
 	"berth/internal/cli/kit"
 )
@@ -124,7 +125,11 @@ When it is launched next does not change.`,
 			if err != nil {
 				return kit.Doing(err, "launch", "job", ref.ID)
 			}
-			e.Out.Printf("Job %q launched\n", ref.ID)
+			made, _, err := e.Client().Evaluations().Get(ctx, out.EvalID, ref.Query())
+			if err != nil {
+				return kit.Doing(err, "read what was launched of", "job", ref.ID)
+			}
+			e.Out.Printf("Job %q launched\n", made.JobID)
 			if detach {
 				e.Out.Printf("Evaluation ID: %s\n", out.EvalID)
 				return nil
@@ -201,7 +206,31 @@ func Show(ctx context.Context, e *kit.Env, j *api.Job, sum *api.JobSummary) erro
 	if n := len(all) - maxShown; n > 0 {
 		e.Out.Printf("and %d more, which \"berth job status\" lists\n", n)
 	}
+	if text := HeldUp(j, all); text != "" {
+		e.Out.Printf("\n%s\n", text)
+	}
 	return nil
+}
+
+// HeldUp says which of what a periodic job launched keeps its times from being launched, and what ends that; empty:
+// nothing does.
+func HeldUp(j *api.Job, launched []*api.JobListStub) string {
+	if j.Periodic == nil || !kit.Value(j.Periodic.ProhibitOverlap) || kit.Value(j.Stop) {
+		return ""
+	}
+	for _, c := range launched {
+		stop := "berth job stop " + ids.Typed(ids.Namespace(kit.Value(j.Namespace)), c.ID)
+		switch {
+		case c.Periodic || !strings.HasPrefix(c.ID, kit.Value(j.ID)+"/periodic-"):
+		case c.Status == api.JobStatusRunning:
+			return fmt.Sprintf("Job %q has not ended, so that times are passed over (prohibit_overlap); to end it: %s",
+				c.ID, stop)
+		case c.Status == api.JobStatusPending:
+			return fmt.Sprintf("Job %q is pending: times are passed over while it is to be tried again "+
+				"(prohibit_overlap); when it has no place it gives way to the next one; to end it: %s", c.ID, stop)
+		}
+	}
+	return ""
 }
 
 // maxShown is how many children are listed, the youngest.

@@ -235,6 +235,8 @@ func (r *Rollout) judge(e evals) Outcome {
 		return Going
 	case isBatch(r.job) && (retried || sum.Open > 0):
 		return Going // the others are let to their end
+	case isBatch(r.job) && len(e.unplaced) > 0 && !slices.ContainsFunc(e.unplaced, nowhere):
+		return Unplaced
 	case sum.Bad > 0:
 		return Failed
 	case len(e.unplaced) > 0:

@@ -74,7 +74,8 @@ func troubleOf(g *Group, a *api.AllocationListStub, e evals, now time.Time) (Tro
 	return t, true
 }
 
-// next says what happens to an allocation in trouble; again: it gets a successor.
+// next says what happens to an allocation in trouble; again: it gets a successor, and nothing stands in the way of
+// that.
 func next(a *api.AllocationListStub, s *api.AllocStanding, e evals, now time.Time) (words string, again bool) {
 	if text := Restarts(s, now); text != "" && !ended(a) {
 		return text, false
@@ -91,10 +92,10 @@ func next(a *api.AllocationListStub, s *api.AllocStanding, e evals, now time.Tim
 	case len(e.unplaced) > 0:
 		for _, u := range e.unplaced {
 			if startsNowhere(u.FailedTGAllocs[a.TaskGroup]) {
-				return "its replacement waits for another node or another version of the job", true
+				return "its replacement waits for another node or another version of the job", false
 			}
 		}
-		return "its replacement waits for a place", true
+		return "its replacement waits for a place", false
 	}
 	typed := ids.Typed(ids.Namespace(a.Namespace), a.JobID)
 	return `there is no further try ("berth job eval -force-reschedule ` + typed + `" has it placed anew)`, false
@@ -119,6 +120,16 @@ func Remainder(evaluation string, failed map[string]*api.AllocationMetric) strin
 		when = w
 	}
 	return fmt.Sprintf("Evaluation %q will place the rest %s", evaluation, when)
+}
+
+// nowhere reports an evaluation with such a group.
+func nowhere(e *api.Evaluation) bool {
+	for _, m := range e.FailedTGAllocs {
+		if startsNowhere(m) {
+			return true
+		}
+	}
+	return false
 }
 
 // startsNowhere reports a group that the nodes that could have it have permanently refused to start.

@@ -10,9 +10,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"berth/api"
 	"berth/internal/base/fault"
@@ -106,11 +108,16 @@ func (p *putting) wanted(e *kit.Env, args []string) (*api.Variable, error) {
 	default:
 		v.Path = first
 	}
+	given := map[string]bool{}
 	for _, arg := range rest {
 		key, value, ok := strings.Cut(arg, "=")
 		if !ok || key == "" {
 			return nil, kit.Usage("%q is no item; write item=value", arg)
 		}
+		if given[key] {
+			return nil, kit.Usage("item %q is given twice; give it once", key)
+		}
+		given[key] = true
 		if value == "-" && stdin {
 			return nil, kit.Usage("the standard input is read once; item %q cannot be read from it, too", key)
 		}
@@ -165,7 +172,7 @@ func (p *putting) read(e *kit.Env, name string, v *api.Variable) error {
 	var d document
 	switch form {
 	case asJSON:
-		if err := json.Unmarshal(text, &d); err != nil {
+		if err := jsonv2.Unmarshal(text, &d, jsonv2.MatchCaseInsensitiveNames(true)); err != nil { // no name twice
 			return kit.Fail(fault.Invalid, `"berth var init -out json" makes one`, "%s is no variable in JSON: %v",
 				shown, err)
 		}
@@ -173,6 +180,9 @@ func (p *putting) read(e *kit.Env, name string, v *api.Variable) error {
 		f, diags := hclsyntax.ParseConfig(text, shown, hcl.InitialPos)
 		if !diags.HasErrors() {
 			diags = append(diags, gohcl.DecodeBody(f.Body, nil, &d)...)
+		}
+		if !diags.HasErrors() {
+			diags = append(diags, twice(f.Body)...)
 		}
 		if diags.HasErrors() {
 			return kit.Fail(fault.Invalid, `"berth var init" makes one`, "%s is no variable in HCL: %s", shown,
@@ -187,6 +197,33 @@ func (p *putting) read(e *kit.Env, name string, v *api.Variable) error {
 		v.Items[k] = text
 	}
 	return nil
+}
+
+// twice finds items that a file names again: the last one would count, and nobody would hear of the others.
+func twice(body hcl.Body) (diags hcl.Diagnostics) {
+	attributes, _ := body.JustAttributes() // it was decoded
+	items := attributes["items"]
+	if items == nil {
+		return nil
+	}
+	pairs, _ := hcl.ExprMap(items.Expr)
+	seen := map[string]bool{}
+	for _, p := range pairs {
+		key, bad := p.Key.Value(nil)
+		if bad.HasErrors() || key.Type() != cty.String {
+			continue
+		}
+		if seen[key.AsString()] {
+			diags = append(diags, &hcl.Diagnostic{
+				Severity: hcl.DiagError,
+				Summary:  "item named twice",
+				Detail:   fmt.Sprintf("%q is there already; name it once", key.AsString()),
+				Subject:  p.Key.Range().Ptr(),
+			})
+		}
+		seen[key.AsString()] = true
+	}
+	return diags
 }
 
 func newInit(e *kit.Env) *kit.Command {

@@ -2,6 +2,7 @@
 package variables
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,7 +69,7 @@ func showTable(e *kit.Env, v *api.Variable) {
 	}
 	l.Add("Check Index", fmt.Sprint(v.ModifyIndex))
 	if v.Lock != nil {
-		l.Add("Lock", fmt.Sprintf("%s (TTL %s, delay %s)", v.Lock.ID, v.Lock.TTL, v.Lock.LockDelay))
+		l.Add("Lock", fmt.Sprintf("%s (TTL %s, delay %s)", cmp.Or(v.Lock.ID, "held"), v.Lock.TTL, v.Lock.LockDelay))
 	}
 	e.Out.Pairs(l)
 	e.Out.Section("Items")
@@ -163,6 +164,10 @@ One that is locked is not deleted.`,
 		Example: `  berth var purge app/db
   berth var purge -check-index 187 app/db`,
 		Run: func(ctx context.Context, args []string) error {
+			// Whoever may delete it may not be one who may read it: then nobody can say that there is none.
+			if _, _, err := e.Client().Variables().Get(ctx, args[0], nil); api.IsNotFound(err) && check.flag <= 0 {
+				return notFound(err, args[0])
+			}
 			if err := e.Client().Variables().Delete(ctx, args[0], check.index(), nil); err != nil {
 				return check.refused(err, "delete", args[0])
 			}
@@ -194,6 +199,11 @@ func (c *checking) refused(err error, doing, path string) error {
 	if met.Found.Lock != nil {
 		return kit.Fail(fault.Conflict, "wait until whoever holds its lock releases it",
 			"variable %q is locked: nothing was changed", path)
+	}
+	if met.Found.ModifyIndex == 0 {
+		return kit.Fail(fault.Conflict, "look at what there is: berth var list",
+			"Check-and-Set conflict: nothing was changed: there is no variable %q; the index that was given is %d",
+			path, c.flag)
 	}
 	typed := ids.Typed(ids.Namespace(met.Found.Namespace), path)
 	given := "no index was given"

@@ -89,6 +89,12 @@ func Occupied(ctx context.Context, base string) (int64, error) {
 	return m.occupied, err
 }
 
+// Taken measures any directory of an alloc as Use does the alloc's own.
+func Taken(ctx context.Context, dir string) (Use, error) {
+	m, err := measured(ctx, dir)
+	return m.use, err
+}
+
 type measure struct {
 	use      Use
 	occupied int64           // bytes of the disk

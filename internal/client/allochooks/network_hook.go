@@ -20,10 +20,14 @@ type Network struct{ Networks networks.Networks }
 var (
 	_ hook.Prerunner  = (*Network)(nil)
 	_ hook.Postrunner = (*Network)(nil)
+	_ hook.Waiter     = (*Network)(nil)
 )
 
 // Name implements hook.Hook.
 func (*Network) Name() string { return "network" }
+
+// WaitingEvent implements hook.Waiter.
+func (*Network) WaitingEvent() string { return alloc.EventNetworkWaiting }
 
 // Prerun makes the network. That the node has no room or is hindered is waited out; every try says what is in the way.
 // A port that a program of the node has fails the alloc: another one may get another port, or another node.
@@ -49,8 +53,8 @@ func (h *Network) Prerun(ctx context.Context, a *hook.Alloc) error {
 }
 
 // Postrun releases the network.
-func (h *Network) Postrun(_ context.Context, a *hook.Alloc) error {
-	return h.Networks.Release(a.Alloc.ID)
+func (h *Network) Postrun(ctx context.Context, a *hook.Alloc) error {
+	return h.Networks.Release(ctx, a.Alloc.ID)
 }
 
 // askedNetwork is what the alloc's group asks for; nil: the node's own network, as it is.
@@ -60,13 +64,16 @@ func askedNetwork(a *hook.Alloc) (*networks.Want, error) {
 			continue
 		}
 		w := &networks.Want{Alloc: a.Alloc.ID, Mode: n.Mode, Ports: a.Alloc.Resources.Ports, DNS: n.DNS}
-		if err := checkEtc(a, n); err != nil {
+		err := checkEtc(a, n)
+		if err == nil {
+			w.Maker, err = maker(a, n)
+		}
+		if err != nil {
 			return nil, err
 		}
-		if n.Hostname == "" {
-			return w, nil
+		if w.Args, err = pluginArgs(a, n.CNI); err != nil || n.Hostname == "" {
+			return w, err
 		}
-		var err error
 		if w.Hostname, err = a.Interpolate(n.Hostname); err != nil {
 			return nil, fault.Note(err, "name the host of", fmt.Sprintf("group %q", a.Group.Name))
 		}
@@ -77,6 +84,55 @@ func askedNetwork(a *hook.Alloc) (*networks.Want, error) {
 		return w, nil
 	}
 	return nil, nil
+}
+
+// pluginArgs are the arguments to CNI plugins, with ${…} filled in.
+func pluginArgs(a *hook.Alloc, c *job.CNI) (map[string]string, error) {
+	if c == nil {
+		return nil, nil
+	}
+	args := map[string]string{}
+	for k, v := range c.Args {
+		text, err := a.Interpolate(v)
+		if err != nil {
+			return nil, fault.Note(err, "read cni args of", fmt.Sprintf("group %q", a.Group.Name))
+		}
+		args[k] = text
+	}
+	if why := network.BadCNI(a.Group.Networks[0].Mode, args); why != "" { // what is filled in may hold anything
+		return nil, fault.New(fault.Invalid, "read cni args of", fmt.Sprintf("group %q", a.Group.Name), why)
+	}
+	return args, nil
+}
+
+// maker is the driver that has to make the group's network namespace; empty: none has to. Drivers whose tasks cannot be
+// in the group's network are refused.
+func maker(a *hook.Alloc, n *job.NetworkResource) (name string, err error) {
+	mode := n.Mode
+	if mode == "" || mode == network.ModeHost {
+		return "", nil
+	}
+	subject := fmt.Sprintf("group %q", a.Group.Name)
+	for _, t := range a.Group.Tasks {
+		info, err := a.Driver(t.Driver)
+		if err != nil {
+			return "", err
+		}
+		can := info.Capabilities.Networks
+		switch {
+		case can.Known && !can.Alloc && !(can.None && mode == network.ModeNone):
+			return "", fault.WithHint(fault.New(fault.Unsupported, "make the network of", subject,
+				fmt.Sprintf("tasks of driver %q, such as %q, cannot be in one of mode %q", t.Driver, t.Name, mode)),
+				`use mode = "host" in the group's network, or another driver`)
+		case can.Makes && name != "" && name != t.Driver:
+			return "", fault.WithHint(fault.New(fault.Unsupported, "make the network of", subject,
+				fmt.Sprintf("drivers %q and %q both insist on making it", name, t.Driver)),
+				"have their tasks in groups of their own")
+		case can.Makes:
+			name = t.Driver
+		}
+	}
+	return name, nil
 }
 
 // checkEtc refuses, on the node too, what tasks that see the node's own /etc would not notice.

@@ -32,7 +32,7 @@ func (m *made) Make(_ context.Context, w networks.Want) (*networks.Made, error) 
 	}, nil
 }
 
-func (m *made) Release(id ids.Alloc) error {
+func (m *made) Release(_ context.Context, id ids.Alloc) error {
 	m.released = append(m.released, id)
 	return nil
 }
@@ -113,5 +113,57 @@ func TestAnAllocGetsTheNetworkOfItsGroup(t *testing.T) {
 		if m, _, _, err := asking(t, &c.net, c.isolation); !fault.Has(err, c.kind) || len(m.wants) > 0 {
 			t.Errorf("%s: %+v, %v", what, m.wants, err)
 		}
+	}
+}
+
+// Given a group with a network and drivers that say what their tasks can be in, when the network is to be made, then a
+// driver that insists on making it does, and one whose tasks cannot be in it is refused before anything is made, with
+// the way out. A driver that says nothing of it, and the node's own network, are in nobody's way.
+func TestADriverThatInsistsMakesTheNetwork(t *testing.T) {
+	known := driver.Networks{Known: true}
+	joins, makes := known, known
+	none := known
+	joins.Alloc, none.None = true, true
+	makes.Alloc, makes.Makes = true, true
+	for name, c := range map[string]struct {
+		mode    string
+		drivers map[string]driver.Networks
+		maker   string
+		refused string
+	}{
+		"it makes it":               {"bridge", map[string]driver.Networks{"a": makes, "b": joins}, "a", ""},
+		"nobody makes it":           {"bridge", map[string]driver.Networks{"a": joins, "b": {}}, "", ""},
+		"two make it":               {"bridge", map[string]driver.Networks{"a": makes, "b": makes}, "", "both insist"},
+		"it cannot be there":        {"bridge", map[string]driver.Networks{"a": known}, "", `mode = "host"`},
+		"it has none":               {"none", map[string]driver.Networks{"a": none}, "", ""},
+		"it has none, and is asked": {"bridge", map[string]driver.Networks{"a": none}, "", `mode "bridge"`},
+		"the node's own":            {"host", map[string]driver.Networks{"a": makes, "b": makes}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &made{}
+			a := &hook.Alloc{
+				Alloc:   &alloc.Alloc{ID: "a"},
+				Group:   &job.TaskGroup{Name: "web", Networks: []*job.NetworkResource{{Mode: c.mode}}},
+				Network: new(hook.Network),
+				Driver: func(name string) (driver.Info, error) {
+					return driver.Info{Capabilities: driver.Capabilities{Networks: c.drivers[name]}}, nil
+				},
+				Emit: func(*alloc.TaskEvent) {},
+			}
+			for name := range c.drivers {
+				a.Group.Tasks = append(a.Group.Tasks, &job.Task{Name: "t-" + name, Driver: name})
+			}
+			err := (&allochooks.Network{Networks: m}).Prerun(t.Context(), a)
+			switch {
+			case c.refused != "":
+				if !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), c.refused) || len(m.wants) > 0 {
+					t.Errorf("%+v, %v", m.wants, err)
+				}
+			case err != nil:
+				t.Error(err)
+			case c.mode != "host" && m.wants[0].Maker != c.maker:
+				t.Errorf("made by %q", m.wants[0].Maker)
+			}
+		})
 	}
 }

@@ -164,7 +164,7 @@ func wanted(a *hook.Alloc, req csimanager.MountRequest) (want ownership.Want, ok
 	if err != nil {
 		return want, false, err
 	}
-	runAs := hook.UserOf(task, info)
+	runAs := hook.OwnerOf(task, info)
 	if runAs == "" && req.Ownership == nil {
 		return want, false, nil
 	}

@@ -189,7 +189,8 @@ func (r *Runner) Stop(reason string, force bool) error {
 	})
 }
 
-// Restart restarts one task, or with an empty name every task that runs; all includes those that have ended.
+// Restart restarts one task, or with an empty name every task that runs. With all, those that have ended run again too:
+// everything ends and begins anew, in the order of the lifecycle.
 func (r *Runner) Restart(task string, all, noDelay bool) error {
 	if r.over() {
 		return fault.New(fault.Conflict, "restart", fmt.Sprintf("allocation %q", r.ID()), "it is stopped or stopping")
@@ -201,19 +202,43 @@ func (r *Runner) Restart(task string, all, noDelay bool) error {
 		}
 		return t.Restart("User requested restart", noDelay)
 	}
+	if all {
+		return r.renew(noDelay)
+	}
 	for _, n := range r.order {
 		t := r.tasks[n]
-		state := t.View().State
-		switch {
-		case state == alloc.TaskRunning:
-			if err := t.Restart("User requested restart", noDelay); err != nil && !fault.Has(err, fault.Conflict) {
-				return err // a task that ended meanwhile has nothing to restart
+		if t.View().State != alloc.TaskRunning {
+			continue
+		}
+		if err := t.Restart("User requested restart", noDelay); err != nil && !fault.Has(err, fault.Conflict) {
+			return err // a task that ended meanwhile has nothing to restart
+		}
+	}
+	return nil
+}
+
+// renew has all tasks run anew. Those that run come first: if the agent dies in between, what was to come before
+// them is left out, and nothing of it runs beside them.
+func (r *Runner) renew(noDelay bool) error {
+	r.turns.Lock()
+	defer r.turns.Unlock()
+	if f, _ := r.facts(time.Now()); !f.Renewable() {
+		return fault.WithHint(fault.New(fault.Conflict, "restart", fmt.Sprintf("allocation %q", r.ID()),
+			"its tasks come to their end"), "the servers place another one where the job wants it")
+	}
+	for _, dead := range []bool{false, true} {
+		for _, n := range r.order {
+			t := r.tasks[n]
+			if (t.View().State == alloc.TaskDead) != dead {
+				continue
 			}
-		case state == alloc.TaskDead && all:
-			if err := t.Revive("User requested all tasks to restart"); err != nil {
+			revived, err := t.Renew("User requested all tasks to restart", noDelay)
+			if err != nil {
 				return err
 			}
-			r.revived <- n
+			if revived {
+				r.turns.revived <- n
+			}
 		}
 	}
 	return nil
@@ -306,15 +331,16 @@ func (r *Runner) VolumeCondition(alias string, c volume.Condition) {
 	}
 }
 
-// DiskExceeded ends every task that lives, because the alloc takes more of the disk than it may: what they wrote stays,
-// so that starting one again would end as it did before. Nothing of an orphan is ended but by a person.
+// DiskExceeded ends every task that lives or is about to, because the alloc takes more of the disk than it may: what
+// they wrote stays, so that starting one again would end as it did before. Nothing of an orphan is ended but by a
+// person.
 func (r *Runner) DiskExceeded(reason string) {
 	if r.Orphan() != nil || r.Barred() != "" {
 		return
 	}
 	for _, n := range r.order {
 		t := r.tasks[n]
-		if gone, _ := t.ProcessGone(); !gone {
+		if gone, _ := t.ProcessGone(); !gone || t.Begins() {
 			text := fmt.Sprintf("Task %q is stopped: %s", n, reason)
 			t.Kill(taskrunner.KillOrder{Why: alloc.EventDiskExceeded, Message: text, Fail: true})
 		}

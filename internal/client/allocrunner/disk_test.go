@@ -1,10 +1,12 @@
 package allocrunner_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
 
+	"berth/internal/client/hook"
 	"berth/internal/model/alloc"
 )
 
@@ -29,6 +31,39 @@ func TestTooMuchOfTheDiskEndsTheTasksByName(t *testing.T) {
 			if st := b.r.Report().TaskStates[task]; st.Restarts != 0 || !st.Failed {
 				t.Errorf("%s: %+v", task, st)
 			}
+		}
+		b.end()
+	})
+}
+
+// fetches is a hook that is long about it.
+type fetches struct{}
+
+func (fetches) Name() string { return "fetches" }
+
+func (fetches) Prestart(ctx context.Context, t *hook.Task) error {
+	if t.Task.Name != "web" {
+		return nil
+	}
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// Given a task that is being prepared while another runs, when the alloc takes too much of the disk, then what prepares
+// it ends as well: it may be what takes that much.
+func TestTooMuchOfTheDiskEndsWhatPreparesATask(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil), tsk("web", nil))
+		b.tasks = append(b.tasks, fetches{})
+		b.start()
+		b.after(time.Minute)
+		b.alive("db.1")
+		b.r.DiskExceeded("too much")
+		b.after(time.Minute)
+		b.status(alloc.ClientFailed)
+		b.alive()
+		if got := b.events("web", alloc.EventDiskExceeded); len(got) != 1 {
+			t.Errorf("web: %q", got)
 		}
 		b.end()
 	})

@@ -137,7 +137,7 @@ func (r *Runner) prerunAll(ctx context.Context) error {
 			if permanent(err) {
 				return fault.Note(err, h.Name(), "")
 			}
-			r.say(err)
+			r.say(h, err)
 			if !pause.Sleep(ctx, attempt+1) {
 				return cutOff(ctx, h, err)
 			}
@@ -164,20 +164,24 @@ func permanent(err error) bool {
 	return false
 }
 
-// say makes an event of a reason for waiting, once per reason.
-func (r *Runner) say(err error) {
+// say makes an event of what a hook waits for, once per reason.
+func (r *Runner) say(h hook.Hook, err error) {
 	text := err.Error()
 	r.mu.Lock()
 	same := r.inTheWay.waits == text
 	r.mu.Unlock()
 	if !same {
-		r.emit(&alloc.TaskEvent{Type: alloc.EventStorageWaiting, DisplayMessage: text, Message: text})
+		event := alloc.EventStorageWaiting
+		if w, ok := h.(hook.Waiter); ok {
+			event = w.WaitingEvent()
+		}
+		r.emit(&alloc.TaskEvent{Type: event, DisplayMessage: text, Message: text})
 	}
 }
 
 // emit adds an event to every task; one that tells what is waited for becomes the alloc's description.
 func (r *Runner) emit(e *alloc.TaskEvent) {
-	if e.Type == alloc.EventStorageWaiting {
+	if e.Waits() {
 		r.mu.Lock()
 		r.inTheWay.waits = e.DisplayMessage
 		r.mu.Unlock()

@@ -99,3 +99,30 @@ func TestAnAdoptedAllocAsksForItsVolumesAnew(t *testing.T) {
 		b.end()
 	})
 }
+
+// Given an orphan whose check fails, when its task is to be restarted for that, then it is left alone: nothing of an
+// orphan is started again. The same alloc under the servers is restarted.
+func TestAnUnhealthyOrphanIsNotRestarted(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil))
+		b.start()
+		b.alive("db.1")
+		if err := b.r.Keep("lost", time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		for _, task := range []string{"db", ""} {
+			if err := b.r.RestartUnhealthy(task, "its check failed"); err != nil {
+				t.Fatal(err)
+			}
+			b.after(time.Minute)
+			b.alive("db.1")
+		}
+		b.decide()
+		if err := b.r.RestartUnhealthy("db", "its check failed"); err != nil {
+			t.Fatal(err)
+		}
+		b.after(time.Minute)
+		b.alive("db.2")
+		b.end()
+	})
+}

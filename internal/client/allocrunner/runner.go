@@ -71,8 +71,10 @@ type Config struct {
 	StorageTimeout time.Duration
 	MaxKillTimeout time.Duration
 	Caps           driver.Caps
-	Owner          Owner
-	Log            *slog.Logger
+	// Contact is when the servers answered last; nil: they always do.
+	Contact func() time.Time
+	Owner   Owner
+	Log     *slog.Logger
 }
 
 // Runner runs one alloc.
@@ -83,7 +85,7 @@ type Runner struct {
 	tasks   map[string]*taskrunner.Runner
 	order   []string // names of tasks, as the job lists them
 	wake    lifecycle.Signal
-	revived chan string
+	turns   turns
 	saving  sync.Mutex    // held from a change to its write, so that writes come in the order of changes
 	updated chan struct{} // holds a token while the tasks have not heard of the newest bundle
 
@@ -94,6 +96,13 @@ type Runner struct {
 	checks   *alloc.Checks // what its checks have found; nil: nothing since the agent began
 	stop     stop
 	ended    bool // it is proven that no process is left, and none will be started
+}
+
+// turns is held from a look at all tasks to the orders that follow from it. Revived are dead tasks that are to run
+// again.
+type turns struct {
+	sync.Mutex
+	revived chan string
 }
 
 // stop is how the alloc is stopped: when, once it is known, and whether poststop tasks are ended, too.
@@ -134,7 +143,7 @@ func New(cfg Config) (*Runner, error) {
 		network: new(hook.Network),
 		tasks:   map[string]*taskrunner.Runner{},
 		rec:     *cfg.Record,
-		revived: make(chan string, 64),
+		turns:   turns{revived: make(chan string, len(group.Tasks))},
 		updated: make(chan struct{}, 1),
 	}
 	for _, t := range group.Tasks {
@@ -230,17 +239,12 @@ func (r *Runner) launch(ctx context.Context, g *lifecycle.Group, name string) {
 func (r *Runner) direct(ctx context.Context, g *lifecycle.Group) (ended bool) {
 	for ctx.Err() == nil {
 		changed := r.wake.C()
-		f, next := r.facts(time.Now())
-		if r.begins(f) {
+		if f, _ := r.facts(time.Now()); r.begins(f) {
 			continue
 		}
-		o := alloc.NextAlloc(f)
+		o, next := r.give()
 		if o.Done {
 			return true
-		}
-		r.giveKills(o, f)
-		for _, n := range o.Start {
-			r.tasks[n].Open()
 		}
 		if len(o.Kill) > 0 {
 			continue
@@ -248,6 +252,22 @@ func (r *Runner) direct(ctx context.Context, g *lifecycle.Group) (ended bool) {
 		r.rest(ctx, g, changed, next)
 	}
 	return false
+}
+
+// give gives the tasks the orders that follow from how they are.
+func (r *Runner) give() (o alloc.AllocOrders, next time.Time) {
+	r.turns.Lock()
+	defer r.turns.Unlock()
+	f, next := r.facts(time.Now())
+	o = alloc.NextAlloc(f)
+	r.giveKills(o, f)
+	for _, n := range o.Restart {
+		r.tasks[n].EndRound()
+	}
+	for _, n := range o.Start {
+		r.tasks[n].Open()
+	}
+	return o, next
 }
 
 func (r *Runner) rest(ctx context.Context, g *lifecycle.Group, changed <-chan struct{}, next time.Time) {
@@ -261,7 +281,7 @@ func (r *Runner) rest(ctx context.Context, g *lifecycle.Group, changed <-chan st
 	case <-ctx.Done():
 	case <-changed:
 	case <-alarm:
-	case name := <-r.revived:
+	case name := <-r.turns.revived:
 		r.launch(ctx, g, name)
 	case <-r.updated:
 		g.Go("update", func() error {
@@ -305,7 +325,29 @@ func (r *Runner) facts(now time.Time) (f alloc.AllocFacts, next time.Time) {
 	for _, n := range r.order {
 		f.Tasks = append(f.Tasks, r.tasks[n].View())
 	}
-	return f, next
+	return f, r.unreached(now, next)
+}
+
+// unreached stops the alloc where its job says so, once the servers have not answered for so long. Next is when that,
+// or what else changes by time alone, is looked at again.
+func (r *Runner) unreached(now, next time.Time) time.Time {
+	r.mu.Lock()
+	within, stops := r.group().StopsOnClient()
+	stops = stops && r.cfg.Contact != nil && !r.stopping()
+	r.mu.Unlock()
+	if !stops {
+		return next
+	}
+	at := r.cfg.Contact().Add(within)
+	if !now.Before(at) {
+		_ = r.Stop(fmt.Sprintf("the servers have not answered for %s, as long as stop_on_client_after allows", within),
+			false) // said by update; it is looked at again
+		return next
+	}
+	if next.IsZero() || at.Before(next) {
+		return at
+	}
+	return next
 }
 
 // begins writes down when the first task started, where the alloc may not run for ever: that time goes on while no

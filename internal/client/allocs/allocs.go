@@ -60,6 +60,8 @@ type Config struct {
 	Sources                        taskhooks.Sources // what templates read of the servers; nil: nothing
 	StorageTimeout, MaxKillTimeout time.Duration     // see allocrunner.Config
 
+	Contact func() time.Time // the same
+
 	Caps driver.Caps
 	// Guard marks what is begun, and says of which allocs runs of the agent have died; nil: nobody does.
 	Guard *suspects.Guard
@@ -172,9 +174,7 @@ func (a *Allocs) make(
 ) (*allocrunner.Runner, error) {
 	id := rec.Bundle.Alloc.ID
 	dir := a.AllocDir(id)
-	allocHooks := append([]hook.Hook{&allochooks.Dir{Dir: dir, Held: a.cfg.Disks}}, a.cfg.AllocHooks...)
 	taskHooks := append([]hook.Hook{&taskhooks.User{}, &taskhooks.Dir{Dir: dir}}, a.cfg.TaskHooks...)
-	taskHooks = append(taskHooks, a.templates)
 	r, err := newRunner(allocrunner.Config{
 		Record:         rec,
 		Tasks:          tasks,
@@ -184,13 +184,14 @@ func (a *Allocs) make(
 		Host:           a.cfg.Host,
 		Region:         a.cfg.Region,
 		Drivers:        a.cfg.Drivers,
-		AllocHooks:     allocHooks,
-		TaskHooks:      taskHooks,
+		AllocHooks:     append([]hook.Hook{&allochooks.Dir{Dir: dir, Held: a.cfg.Disks}}, a.cfg.AllocHooks...),
+		TaskHooks:      append(taskHooks, a.templates),
 		Processes:      a.cfg.Shims,
 		ParentCgroup:   a.cfg.Shims.Slice(),
 		StorageTimeout: a.cfg.StorageTimeout,
 		MaxKillTimeout: a.cfg.MaxKillTimeout,
 		Caps:           a.cfg.Caps,
+		Contact:        a.cfg.Contact,
 		Owner:          a,
 		Log:            a.log,
 	})
@@ -321,6 +322,10 @@ func (a *Allocs) suspend(all []wire.SuspendedAlloc) error {
 func (a *Allocs) renew(
 	changes []allocrunner.Change, r *allocrunner.Runner, b alloc.Bundle, at lineage.Point,
 ) []allocrunner.Change {
+	if b.Alloc.ClientStatus == alloc.ClientUnknown {
+		// The servers have not heard of it since the node was silent for them, whatever was reported before that.
+		a.reports.markAnew(r.ID())
+	}
 	if b.Alloc.AllocModifyIndex != r.Bundle().Alloc.AllocModifyIndex {
 		return append(changes, r.Update(b, at))
 	}

@@ -74,7 +74,7 @@ func withShims(t *testing.T, shims *shim.Launcher, users ...ids.Alloc) *allocs.A
 				Launcher: shims,
 				Records:  table,
 				Changed:  table.ShimsChanged,
-			}))
+			}), nil)
 		}
 		cfg.Holdings.Use(volumes)
 	})
@@ -121,7 +121,7 @@ func tuned(t *testing.T, tune func(*allocs.Config)) *allocs.Allocs {
 	}
 	t.Cleanup(func() { _ = link.Close() }) // it was never connected
 	cfg := allocs.Config{
-		Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil),
+		Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil, nil),
 		Store:    store,
 		Link:     link,
 		Host:     host{},
@@ -353,5 +353,37 @@ func TestAnUnrecordedAllocWhoseProcessesDoNotEndIsKept(t *testing.T) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("its directory is gone: %v", err)
+	}
+}
+
+// kept is what drivers keep by themselves.
+type kept map[ids.Alloc]bool
+
+func (k kept) Gone(id ids.Alloc) (bool, string) { return !k[id], "a driver has it" }
+
+func (k kept) Drop(_ context.Context, id ids.Alloc) error {
+	delete(k, id)
+	return nil
+}
+
+// TestADriverThatKeepsTasksIsAskedForThem: given an alloc of which the node has no record, and whose task a driver
+// keeps without a shim, then it is not gone before that says so.
+func TestADriverThatKeepsTasksIsAskedForThem(t *testing.T) {
+	const id ids.Alloc = "11111111-1111-4111-8111-111111111111"
+	drivers := kept{id: true}
+	var h *allocs.Holdings
+	tuned(t, func(cfg *allocs.Config) {
+		cfg.Holdings = allocs.NewHoldings(cfg.Holdings.Table, nil, drivers)
+		cfg.Holdings.Use(held{})
+		h = cfg.Holdings
+	}).Restore(lineage.Point{})
+	if gone, why := h.ProcessesGone(id); gone || why != "a driver has it" {
+		t.Errorf("gone: %v, %q", gone, why)
+	}
+	if err := drivers.Drop(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if gone, why := h.ProcessesGone(id); !gone {
+		t.Errorf("it is not gone: %s", why)
 	}
 }

@@ -71,7 +71,7 @@ func TestTheDiskOfAnEndedAllocIsMountedWhileAnAgentRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Holdings = allocs.NewHoldings(allocs.NewTable(filepath.Dir(a.Dir()), loaded, cfg.Log), nil)
+	cfg.Holdings = allocs.NewHoldings(allocs.NewTable(filepath.Dir(a.Dir()), loaded, cfg.Log), nil, nil)
 	cfg.Holdings.Use(held{})
 	next := allocs.New(cfg)
 	next.Restore(at)

@@ -2,6 +2,7 @@ package allocs
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 
@@ -19,6 +20,13 @@ type Holdings struct {
 	*Table
 	shims   *shim.Keeper // nil: no drivers launch anything
 	volumes Volumes
+	kept    Kept // nil: none does
+}
+
+// Kept is what drivers keep by themselves; the driver manager implements it.
+type Kept interface {
+	Gone(ids.Alloc) (bool, string)
+	Drop(context.Context, ids.Alloc) error
 }
 
 // Volumes says what the node holds of volumes for an alloc; the node keeper of volumes implements it.
@@ -34,13 +42,15 @@ type Volumes interface {
 }
 
 // NewHoldings returns what a table and the shims of the node hold.
-func NewHoldings(t *Table, shims *shim.Keeper) *Holdings { return &Holdings{Table: t, shims: shims} }
+func NewHoldings(t *Table, shims *shim.Keeper, kept Kept) *Holdings {
+	return &Holdings{Table: t, shims: shims, kept: kept}
+}
 
 // Use says what holds volumes for the allocs. It comes before anything is asked about them.
 func (h *Holdings) Use(v Volumes) { h.volumes = v }
 
 // ProcessesGone implements csimanager.ProcessGate. An alloc whose record is damaged is not proven gone. Of one without
-// a record the shims and their cgroups tell: no driver launches anything without them.
+// a record the shims and their cgroups tell, and the drivers that launch without them.
 func (h *Holdings) ProcessesGone(id ids.Alloc) (bool, string) {
 	h.mu.Lock()
 	r := h.byID[id]
@@ -54,8 +64,14 @@ func (h *Holdings) ProcessesGone(id ids.Alloc) (bool, string) {
 		return false, "its record is damaged: " + damaged.Error()
 	case restoring:
 		return false, "the agent has just started and has not looked for its tasks yet"
-	case h.shims != nil:
-		return h.shims.Gone(id)
+	}
+	if h.shims != nil {
+		if gone, why := h.shims.Gone(id); !gone {
+			return false, why
+		}
+	}
+	if h.kept != nil {
+		return h.kept.Gone(id)
 	}
 	return true, ""
 }

@@ -270,10 +270,10 @@ func (p *reporter) look(now time.Time) (dropped bool) {
 			delete(p.dirty, id) // no change came since it was looked at
 			dropped = true
 		default:
-			if presses(p.reported[id], report, stopping) {
+			if alloc.Presses(p.reported[id], report, stopping) {
 				n.pressing, n.looked = true, true
 			}
-			if onItsWay(report, stopping) {
+			if report.OnItsWay(stopping) {
 				n.standing = time.Time{}
 			} else if n.standing.IsZero() {
 				n.standing = now
@@ -282,44 +282,6 @@ func (p *reporter) look(now time.Time) (dropped bool) {
 		p.mu.Unlock()
 	}
 	return dropped
-}
-
-// presses reports whether somebody waits for what is new of an alloc: the servers for its status and those of its
-// tasks. Of one that is to stop they wait for the end alone, which comes when everything is released.
-func presses(before, now *alloc.Alloc, stopping bool) bool {
-	if before == nil {
-		before = &alloc.Alloc{ClientStatus: alloc.ClientPending}
-	}
-	if now.ClientStatus != before.ClientStatus {
-		return !stopping || now.ProcessesGone()
-	}
-	if stopping {
-		return false
-	}
-	for name, t := range now.TaskStates {
-		was := before.TaskStates[name]
-		if was == nil {
-			was = &alloc.TaskState{State: alloc.TaskPending}
-		}
-		if t.State != was.State || t.Failed != was.Failed || t.Restarts != was.Restarts {
-			return true
-		}
-	}
-	return false
-}
-
-// onItsWay reports whether an alloc starts or ends and nothing stands in its way: what it did last is no failure, and
-// no wait that has lasted.
-func onItsWay(a *alloc.Alloc, stopping bool) bool {
-	if a.ProcessesGone() || !stopping && a.ClientStatus != alloc.ClientPending {
-		return false
-	}
-	for _, t := range a.TaskStates {
-		if len(t.Events) > 0 && t.Events[len(t.Events)-1].Obstacle() {
-			return false
-		}
-	}
-	return true
 }
 
 func (p *reporter) giveBack(batch []ids.Alloc) {

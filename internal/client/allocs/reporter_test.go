@@ -49,7 +49,7 @@ func TestWhatPresses(t *testing.T) {
 		"it failed when it was to end": {running, is(alloc.ClientFailed, alloc.TaskDead), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := presses(test.before, test.now, test.stopping); got != test.want {
+			if got := alloc.Presses(test.before, test.now, test.stopping); got != test.want {
 				t.Errorf("it presses: %v, want %v", got, test.want)
 			}
 		})
@@ -82,7 +82,7 @@ func TestWhoIsOnItsWay(t *testing.T) {
 		"it has ended by itself": {is(alloc.ClientFailed, alloc.EventTerminated), false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := onItsWay(test.now, test.stopping); got != test.want {
+			if got := test.now.OnItsWay(test.stopping); got != test.want {
 				t.Errorf("it is on its way: %v, want %v", got, test.want)
 			}
 		})
@@ -114,7 +114,7 @@ func TestHowLongNewsAreHeldBack(t *testing.T) {
 // is not sent in one, and what is left of it is still to be sent.
 func TestReportsOfManyTasksGoInParts(t *testing.T) {
 	table := NewTable(t.TempDir(), &localstate.Loaded{}, slog.New(slog.DiscardHandler))
-	p := newReporter(Config{Holdings: NewHoldings(table, nil)})
+	p := newReporter(Config{Holdings: NewHoldings(table, nil, nil)})
 	g := &job.TaskGroup{Name: "g"}
 	for i := range job.MaxTasks.Max {
 		g.Tasks = append(g.Tasks, &job.Task{Name: fmt.Sprint("t", i)})

@@ -40,7 +40,7 @@ func (n *guarded) restored() *allocs.Allocs {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	n.cfg.Holdings = allocs.NewHoldings(allocs.NewTable(n.dir, loaded, n.cfg.Log), nil)
+	n.cfg.Holdings = allocs.NewHoldings(allocs.NewTable(n.dir, loaded, n.cfg.Log), nil, nil)
 	n.cfg.Holdings.Use(held{})
 	n.cfg.Guard = suspects.New(suspects.Config{
 		Store:  n.cfg.Store,

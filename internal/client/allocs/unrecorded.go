@@ -311,6 +311,11 @@ func (a *Allocs) endUnrecorded(ctx context.Context, id ids.Alloc) error {
 	a.left(id) // what is mounted for it is known before it may go
 	ectx, cancel := context.WithTimeout(ctx, unrecordedTimeout)
 	defer cancel()
+	if a.kept != nil {
+		if err := a.kept.Drop(ectx, id); err != nil {
+			return err
+		}
+	}
 	if err := a.cfg.Shims.End(ectx, id); err != nil {
 		return err
 	}

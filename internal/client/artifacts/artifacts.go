@@ -20,6 +20,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,12 +28,13 @@ import (
 	"berth/internal/base/artifact"
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
-	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/retry"
 	"berth/internal/base/sizes"
 	"berth/internal/client/hook"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/port/driver"
 	"berth/internal/port/fetch"
 	"berth/internal/port/users"
 )
@@ -50,17 +52,14 @@ type Settings struct {
 	UnlimitedDisks bool
 }
 
-// atOnce is how many artifacts of a node are fetched at a time.
-const atOnce = 4
-
 // Hook fetches artifacts.
 type Hook struct {
 	Settings
-	turns chan struct{}
+	turns turns
 }
 
 // New returns the hook of all tasks of a node. It starts nothing.
-func New(s Settings) *Hook { return &Hook{Settings: s, turns: make(chan struct{}, atOnce)} }
+func New(s Settings) *Hook { return &Hook{Settings: s} }
 
 var _ hook.Prestarter = (*Hook)(nil)
 
@@ -68,14 +67,16 @@ var _ hook.Prestarter = (*Hook)(nil)
 func (*Hook) Name() string { return "artifact" }
 
 // marker is the file, in a task's directory and out of the task's reach, that says which artifacts are there.
-const marker = ".artifacts"
+const marker = stagePrefix + "s"
 
 // wanted is one artifact as it is on this node.
 type wanted struct {
 	Request fetch.Request
 	Place   fetch.Place
 	name    string // for people
-	dir     string // of the fetch, beneath Place.Root
+	base    string // the directory in which it is fetched
+	stage   string // the name of the fetch's own in there
+	held    *fetch.Stage
 	result  *fetch.Result
 }
 
@@ -99,10 +100,14 @@ func (h *Hook) Prestart(ctx context.Context, t *hook.Task) error {
 	began := time.Now()
 	say(t, fmt.Sprintf("Downloading %s", counted(len(all))))
 	err = h.bring(ctx, t, all)
-	err = errors.Join(err, h.clear(all))
+	cleared := h.clear(all)
 	if ctx.Err() != nil {
-		return ctx.Err()
+		if cleared != nil {
+			say(t, "What was fetched is still there: "+cleared.Error())
+		}
+		return errors.Join(ctx.Err(), cleared)
 	}
+	err = errors.Join(err, cleared)
 	if err != nil {
 		return failure(err)
 	}
@@ -129,7 +134,6 @@ func counted(n int) string {
 // plan says what is fetched and where it belongs, with the task's environment filled in.
 func (h *Hook) plan(t *hook.Task) ([]*wanted, error) {
 	var out []*wanted
-	bounds := h.within(t.Group)
 	mine, err := own()
 	if err != nil {
 		return nil, err
@@ -141,13 +145,12 @@ func (h *Hook) plan(t *hook.Task) ([]*wanted, error) {
 			return nil, fault.Note(err, "fetch", subject(i, a))
 		}
 		w.name = subject(i, a)
-		w.Request.Bounds, w.Request.Guard = bounds, guard
-		w.Place.Bounds = bounds
-		first, _, _ := strings.Cut(w.Place.Rel, "/")
-		if !slices.Contains([]string{job.LocalDir, job.SecretsDir, job.TmpDir}, first) || w.Place.Root == t.AllocDir {
-			first = "." // of the same file system as its place
+		w.Request.Guard = guard
+		w.base = t.TaskDir // where no task writes; what is fetched is moved to its place, on the same file system
+		if first, _, _ := strings.Cut(w.Place.Rel, "/"); first == job.SecretsDir && w.Place.Root == t.TaskDir {
+			w.base = filepath.Join(t.TaskDir, job.SecretsDir) // in memory
 		}
-		w.dir = path.Join(first, fmt.Sprintf(".artifact-%s-%d", ids.Segment(t.Task.Name), i))
+		w.stage = fmt.Sprintf("%s-%d", stagePrefix, i)
 		out = append(out, w)
 	}
 	return out, nil
@@ -155,21 +158,6 @@ func (h *Hook) plan(t *hook.Task) ([]*wanted, error) {
 
 func subject(i int, a *job.Artifact) string {
 	return fmt.Sprintf("artifact %d (%q)", i+1, artifact.Shown(a.GetterSource))
-}
-
-// within are the bounds of one artifact: the disk that the group asks for is one, where tasks are held to it.
-func (h *Hook) within(g *job.TaskGroup) fetch.Bounds {
-	b := h.Bounds
-	if h.UnlimitedDisks || g == nil || g.EphemeralDisk == nil || g.EphemeralDisk.SizeMB <= 0 {
-		return b
-	}
-	disk := int64(g.EphemeralDisk.SizeMB) << 20
-	for _, bound := range []*int64{&b.Received, &b.Unpacked} {
-		if *bound == 0 || *bound > disk {
-			*bound = disk
-		}
-	}
-	return b
 }
 
 // own are the addresses of the node as they are now.
@@ -245,8 +233,33 @@ func (w *wanted) locate(t *hook.Task, a *job.Artifact) error {
 	if !w.Place.File {
 		w.Place.Rel = path.Dir(rel)
 	}
+	return seen(t, root, rel)
+}
+
+// seen refuses a place that nobody meant, that the task does not see, or that is the agent's.
+func seen(t *hook.Task, root, rel string) error {
+	const way = "begin the destination with local/, secrets/ or alloc/"
+	first, _, _ := strings.Cut(rel, "/")
+	isolated := t.DriverInfo.Capabilities.FSIsolation != driver.IsolationNone
+	switch {
+	case strings.Contains(rel, "${"):
+		return fault.WithHint(fault.New(fault.Invalid, "", "",
+			fmt.Sprintf("destination %q has a variable that the task's environment does not", rel)),
+			"set it; or write it without ${…}")
+	case root != t.TaskDir:
+		return nil
+	case isolated && !slices.Contains([]string{job.LocalDir, job.SecretsDir, job.TmpDir}, first):
+		return fault.WithHint(fault.New(fault.Invalid, "", "",
+			fmt.Sprintf("destination %q is in no directory that the task sees", rel)), way)
+	case strings.HasPrefix(first, stagePrefix):
+		return fault.WithHint(fault.New(fault.Invalid, "", "",
+			fmt.Sprintf("destination %q is the agent's own", rel)), way)
+	}
 	return nil
 }
+
+// stagePrefix begins the names of what the agent keeps of fetches in a task's directory.
+const stagePrefix = ".artifact"
 
 // digest is what all artifacts of a task come to.
 func digest(all []*wanted) (string, error) {
@@ -269,11 +282,51 @@ func (h *Hook) bring(ctx context.Context, t *hook.Task, all []*wanted) error {
 	if err := h.clear(all); err != nil {
 		return err
 	}
+	if err := h.receive(ctx, t, all); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for _, w := range all {
+		if err := w.Place.Install(w.held, w.result); err != nil {
+			return fault.Note(err, "fetch", w.name)
+		}
+	}
+	return nil
+}
+
+// receive fetches everything, and ends when all is there or the first fails.
+func (h *Hook) receive(ctx context.Context, t *hook.Task, all []*wanted) error {
 	g, gctx := lifecycle.NewGroup(ctx)
-	failed := make([]error, len(all)) // beside the group, which would put its name before the reason
+	defer g.Stop()
+	disk := h.available(t)
+	failed := make([]error, len(all)+1) // beside the group, which would put its name before the reason
+	var left atomic.Int64
+	left.Store(int64(len(all)))
+	var waits atomic.Int64
+	waits.Store(int64(len(all)))
+	whose := ownerOf(t.Job)
 	for i, w := range all {
 		g.Go(w.name, func() error {
-			if failed[i] = h.fetch(gctx, t, w); failed[i] != nil {
+			if failed[i] = h.turns.take(gctx, whose); failed[i] == nil {
+				waits.Add(-1)
+				failed[i] = h.fetch(gctx, t, w, disk)
+				h.turns.leave(whose)
+			}
+			if failed[i] != nil || left.Add(-1) == 0 {
+				g.Stop()
+			}
+			return nil
+		})
+	}
+	g.Go("turns", func() error {
+		sayWaiting(gctx, &waits, func(text string) { say(t, text) })
+		return nil
+	})
+	if disk.limit > 0 {
+		g.Go("disk", func() error {
+			if failed[len(all)] = disk.watch(gctx); failed[len(all)] != nil {
 				g.Stop()
 			}
 			return nil
@@ -287,27 +340,31 @@ func (h *Hook) bring(ctx context.Context, t *hook.Task, all []*wanted) error {
 			return err
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	if err := ctx.Err(); err != nil || disk.limit == 0 {
 		return err
 	}
-	for _, w := range all {
-		if err := w.Place.Install(filepath.Join(w.Place.Root, w.dir), w.result); err != nil {
-			return fault.Note(err, "fetch", w.name)
+	_, _, err := disk.look(ctx)
+	return err
+}
+
+// sayWaiting says, less and less often, how many have not begun.
+func sayWaiting(ctx context.Context, waits *atomic.Int64, say func(text string)) {
+	for pause := sayAfter; retry.Sleep(ctx, pause); pause *= 2 {
+		if n := waits.Load(); n > 0 {
+			say(fmt.Sprintf("Waiting for the turn of %s: %d of a job are fetched at a time", counted(int(n)), atOnce))
 		}
 	}
-	return nil
 }
 
 // sayAfter is how long a fetch may take before the task says how far it has come; each time after twice as long.
 const sayAfter = 15 * time.Second
 
-func (h *Hook) fetch(ctx context.Context, t *hook.Task, w *wanted) error {
-	select {
-	case h.turns <- struct{}{}:
-		defer func() { <-h.turns }()
-	case <-ctx.Done():
-		return ctx.Err()
+func (h *Hook) fetch(ctx context.Context, t *hook.Task, w *wanted, disk available) error {
+	bounds, err := disk.bounds(ctx, h.Bounds)
+	if err != nil {
+		return err
 	}
+	w.Request.Bounds, w.Place.Bounds = bounds, bounds
 	child := &fetch.Child{Environment: given(h.Environment), Unconfined: h.Unconfined, Readable: h.Readable}
 	if t.User != "" && os.Geteuid() == 0 {
 		u, err := users.Resolve(t.User)
@@ -316,31 +373,43 @@ func (h *Hook) fetch(ctx context.Context, t *hook.Task, w *wanted) error {
 		}
 		child.UID, child.GID = u.UID, u.GID
 	}
-	root, err := os.OpenRoot(w.Place.Root)
+	root, err := os.OpenRoot(w.base)
 	if err != nil {
-		return fault.Wrap(err, fault.Internal, "open", w.Place.Root)
+		return fault.Wrap(err, fault.Internal, "open", w.base)
 	}
-	err = child.Make(root, w.dir)
-	if err = errors.Join(err, root.Close()); err != nil {
+	if w.held, err = child.NewStage(root, w.stage); err != nil {
 		return err
 	}
-	next, patience := time.Now().Add(sayAfter), sayAfter
-	w.result, err = child.Run(ctx, filepath.Join(w.Place.Root, w.dir), &w.Request, func(p fetch.Progress) {
-		if time.Now().Before(next) {
-			return
-		}
-		patience *= 2
-		next = time.Now().Add(patience)
-		of := ""
-		if p.Total > 0 {
-			of = " of " + sizes.Human(p.Total)
-		}
-		say(t, fmt.Sprintf("Of %s, %s%s is here", w.name, sizes.Human(p.Received), of))
+	p := &pace{next: time.Now().Add(sayAfter), patience: sayAfter, name: w.name,
+		say: func(text string) { say(t, text) }}
+	w.result, err = child.Run(ctx, w.held, &w.Request, func(how fetch.Progress) {
+		p.progress(time.Now(), how)
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return fault.Note(err, "fetch", w.name)
+}
+
+// pace says how far a fetch has come, less and less often.
+type pace struct {
+	next     time.Time
+	patience time.Duration
+	name     string
+	say      func(text string)
+}
+
+func (p *pace) progress(now time.Time, how fetch.Progress) {
+	if now.Before(p.next) {
+		return
+	}
+	p.patience *= 2
+	p.next = now.Add(p.patience)
+	of := ""
+	if how.Total > 0 {
+		of = " of " + sizes.Human(how.Total)
+	}
+	p.say(fmt.Sprintf("Of %s, %s%s is here", p.name, sizes.Human(how.Received), of))
 }
 
 // given are the variables of those names that the agent has.
@@ -353,18 +422,22 @@ func given(names []string) (out []string) {
 	return out
 }
 
-// clear removes the directories of fetches.
+// clear removes the directories of fetches: those of this one, and what another agent's have left.
 func (h *Hook) clear(all []*wanted) (err error) {
 	for _, w := range all {
-		root, oerr := os.OpenRoot(w.Place.Root)
+		if w.held != nil {
+			err = errors.Join(err, w.held.Remove(), w.held.Close())
+			w.held = nil
+		}
+		root, oerr := os.OpenRoot(w.base)
 		if errors.Is(oerr, fs.ErrNotExist) {
 			continue
 		}
 		if oerr != nil {
-			err = errors.Join(err, fault.Wrap(oerr, fault.Internal, "open", w.Place.Root))
+			err = errors.Join(err, fault.Wrap(oerr, fault.Internal, "open", w.base))
 			continue
 		}
-		err = errors.Join(err, fault.Wrap(root.RemoveAll(w.dir), fault.Internal, "remove", w.dir), root.Close())
+		err = errors.Join(err, fault.Wrap(root.RemoveAll(w.stage), fault.Internal, "remove", w.stage), root.Close())
 	}
 	return err
 }

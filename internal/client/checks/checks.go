@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 	"berth/internal/client/checks/ask"
 	"berth/internal/derive/service"
 	"berth/internal/model/alloc"
+	"berth/internal/model/job"
 	"berth/internal/model/node"
 )
 
@@ -33,6 +35,8 @@ type Allocs interface {
 	Checked(id ids.Alloc, found alloc.Checks)
 	// RestartUnhealthy restarts a task of an alloc, or all of them for an empty name, as one that failed.
 	RestartUnhealthy(id ids.Alloc, task, reason string)
+	// RunScript runs the command of a check in its task, and returns its exit code. What it prints goes to out.
+	RunScript(ctx context.Context, c *service.Check, out io.Writer) (code int, err error)
 }
 
 // Served is an alloc with services.
@@ -65,13 +69,23 @@ type Config struct {
 	Node   func() *node.Node
 	// Ask asks a service once; nil: as package ask does.
 	Ask func(context.Context, *service.Check) service.Answer
-	Log *slog.Logger
+	// Consul asks by the checks of its services, but for scripts; nil: the node has none.
+	Consul Consul
+	Log    *slog.Logger
 }
 
-// Bounds of how checks are asked: so many at once, and so long after the start of a task the first time, or after the
-// check's interval if that is shorter.
+// Consul is the keeper of services there.
+type Consul interface {
+	// Answer is what its agent has found last.
+	Answer(context.Context, *service.Check) service.Answer
+	// Report says to it what a script has found.
+	Report(context.Context, *service.Check, service.State) error
+}
+
+// Bounds of how checks are asked: so many of one alloc at once, whose slow ones hold up no other's, and so long after
+// the start of a task the first time, or after the check's interval if that is shorter.
 const (
-	parallel = 128
+	parallel = 8
 	first    = 500 * time.Millisecond
 )
 
@@ -109,7 +123,8 @@ func New(cfg Config) *Keeper {
 		cfg.Ask = ask.Ask
 	}
 	k := &Keeper{cfg: cfg, log: cfg.Log.With(logkey.Component, "checks"), known: map[ids.Alloc]*known{}}
-	k.loop = reconcile.New(reconcile.Config{Name: "checks", Parallel: parallel, Log: k.log}, k.ask)
+	k.loop = reconcile.New(reconcile.Config{Name: "checks", Parallel: parallel, Log: k.log}, k.ask).
+		GroupBy(func(at key) string { return string(at.alloc) })
 	return k
 }
 
@@ -211,23 +226,50 @@ func (k *Keeper) ask(ctx context.Context, at key) (reconcile.Result, error) {
 	if wait := min(first, check.Of.Interval) - time.Since(started); wait > 0 && wait <= first {
 		return reconcile.Again(wait, "its task has just started"), nil
 	}
-	answer := k.cfg.Ask(ctx, check)
+	answer := k.answer(ctx, check)
 	if ctx.Err() != nil {
 		return reconcile.Done(), nil // the agent ends
 	}
-	k.found(at, started, answer)
+	if found, is := k.found(at, started, answer); is && check.Of.Type == job.CheckScript && !answer.Unknown {
+		k.tell(ctx, check, found)
+	}
 	return reconcile.Again(check.Of.Interval, "it is asked then"), nil
 }
 
-// found notes an answer, and does what follows.
-func (k *Keeper) found(at key, started time.Time, answer service.Answer) {
+func (k *Keeper) answer(ctx context.Context, c *service.Check) service.Answer {
+	switch {
+	case c.Of.Type == job.CheckScript:
+		return ask.Script(ctx, c, k.cfg.Allocs.RunScript)
+	case c.Consul == nil:
+		return k.cfg.Ask(ctx, c)
+	case k.cfg.Consul == nil: // the agent was configured anew under a running task
+		return service.Answer{Unknown: true}
+	}
+	return k.cfg.Consul.Answer(ctx, c)
+}
+
+// tell says to Consul what a script has found; it hears of it again with the next answer.
+func (k *Keeper) tell(ctx context.Context, c *service.Check, found service.State) {
+	if c.Consul == nil || k.cfg.Consul == nil {
+		return
+	}
+	if err := k.cfg.Consul.Report(ctx, c, found); err != nil && ctx.Err() == nil {
+		k.log.Debug("Consul does not hear of a check", logkey.Alloc, c.Service.Alloc, logkey.Error, err)
+	}
+}
+
+// found notes an answer, and does what follows. It returns what is known then.
+func (k *Keeper) found(at key, started time.Time, answer service.Answer) (now service.State, is bool) {
 	k.mu.Lock()
 	a := k.known[at.alloc]
-	if a == nil || a.states[at.check] == nil || !a.states[at.check].started.Equal(started) {
-		k.mu.Unlock()
-		return // it is of a run that has ended
+	var st *state
+	if a != nil {
+		st = a.states[at.check]
 	}
-	st := a.states[at.check]
+	if st == nil || !st.started.Equal(started) || !a.served.started(st.of.Task).Equal(started) {
+		k.mu.Unlock()
+		return now, false // it is of a run that has ended
+	}
 	was := st.Status
 	st.State = service.Next(st.State, st.of.Of, st.of.Service.Of, answer, started)
 	due := service.Due(st.State, st.of.Of, st.of.Service.Of)
@@ -235,11 +277,12 @@ func (k *Keeper) found(at key, started time.Time, answer service.Answer) {
 	if due {
 		st.Counted = 0
 	}
-	c, now := st.of, st.Status
+	c := st.of
+	now = st.State
 	k.mu.Unlock()
-	if was != now {
+	if was != now.Status {
 		k.log.Debug("a check found something else than before", logkey.Alloc, at.alloc, "service", c.Service.Name,
-			"check", c.Name, "status", now, "output", answer.Output)
+			"check", c.Name, "status", now.Status, "output", answer.Output)
 	}
 	k.report(at.alloc)
 	if due {
@@ -247,6 +290,7 @@ func (k *Keeper) found(at key, started time.Time, answer service.Answer) {
 			fmt.Sprintf("healthcheck: check %q of service %q failed %d times in a row: %s", c.Name, c.Service.Name,
 				failures, answer.Output))
 	}
+	return now, true
 }
 
 // report says to an alloc what its checks have found, when that is something else than was said last.

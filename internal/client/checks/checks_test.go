@@ -3,6 +3,7 @@ package checks_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -32,6 +33,7 @@ type rig struct {
 	asked    map[string]int    // by alloc and check
 	heard    []string
 	restarts []string
+	slow     chan struct{} // while it is open, answers wait for it; nil: they come at once
 }
 
 func (r *rig) Served() (out []checks.Served) {
@@ -54,12 +56,36 @@ func (r *rig) RestartUnhealthy(id ids.Alloc, task, reason string) {
 	r.restarts = append(r.restarts, fmt.Sprintf("%s %q: %s", id, task, reason))
 }
 
+func (r *rig) RunScript(ctx context.Context, c *service.Check, out io.Writer) (int, error) {
+	r.mu.Lock()
+	says := r.down[string(c.Service.Alloc)+" "+c.Name]
+	r.asked[string(c.Service.Alloc)+" "+c.Name]++
+	r.mu.Unlock()
+	switch says {
+	case "hangs":
+		if _, err := io.WriteString(out, "so far"); err != nil {
+			return 0, err
+		}
+		<-ctx.Done()
+		return 0, ctx.Err()
+	case "":
+		_, err := fmt.Fprintf(out, "%s %v in %s", c.Of.Command, c.Of.Args, c.Task)
+		return 0, err
+	}
+	_, err := io.WriteString(out, says)
+	return 1, err
+}
+
 func (r *rig) ask(_ context.Context, c *service.Check) service.Answer {
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	key := string(c.Service.Alloc) + " " + c.Name
 	r.asked[key]++
-	if out := r.down[key]; out != "" {
+	out, slow := r.down[key], r.slow
+	r.mu.Unlock()
+	if slow != nil {
+		<-slow
+	}
+	if out != "" {
 		return service.Answer{Output: out, At: time.Now()}
 	}
 	return service.Answer{Passed: true, Output: "OK", At: time.Now()}
@@ -206,6 +232,39 @@ func TestChecksAreAskedWhileTheirTaskRuns(t *testing.T) {
 	})
 }
 
+// TestAnAnswerIsOfTheRunThatWasAsked: what a run answers that has ended meanwhile is not said of the one after it, nor
+// does that one begin with its failures.
+func TestAnAnswerIsOfTheRunThatWasAsked(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		answer := make(chan struct{})
+		r.set(func() {
+			r.runs("a")
+			r.slow, r.down["a must"] = answer, "of the run before"
+		})
+		time.Sleep(time.Second)
+		if n := r.count("a must"); n != 1 {
+			t.Fatalf("it was asked %d times", n)
+		}
+		r.set(func() {
+			r.state("a", alloc.TaskRunning)
+			r.slow = nil
+			delete(r.down, "a must")
+		})
+		close(answer)
+		synctest.Wait()
+		if said := r.said(); strings.Contains(said, "of the run before") {
+			t.Errorf("the servers hear: %s", said)
+		}
+		if all := r.keeper.Of("a"); all[0].Status != service.Pending || all[0].Output == "of the run before" {
+			t.Errorf("the run that has just begun is said to be %+v", all[0])
+		}
+		time.Sleep(2 * time.Second)
+		if all := r.keeper.Of("a"); all[0].Status != service.Success {
+			t.Errorf("it is asked itself, and said to be %+v", all[0])
+		}
+	})
+}
+
 // TestTheServersHearWhenAChecksStatusChanges: not of each answer, and of no check that decides nothing.
 func TestTheServersHearWhenAChecksStatusChanges(t *testing.T) {
 	inBubble(t, func(r *rig) {
@@ -322,6 +381,78 @@ func TestAJobThatChangesKeepsWhatIsKnown(t *testing.T) {
 		}
 		if n := r.count("a must"); n < 6 {
 			t.Errorf("the one that stays was asked %d times", n)
+		}
+	})
+}
+
+// TestAScriptIsRunInItsTask: one that ends with code 0 passes; one with another, and one that does not end in time,
+// fail, and restart the task that they are of.
+func TestAScriptIsRunInItsTask(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		script := func() {
+			r.runs("a")
+			of := r.allocs["a"].Bundle.Job.TaskGroups[0].Tasks[0].Services[0]
+			of.PortLabel = ""
+			c := of.Checks[0]
+			c.Type = job.CheckScript
+			c.Command, c.Args = "x", []string{"y"}
+			of.Checks = of.Checks[:1]
+		}
+		r.set(script)
+		time.Sleep(time.Second)
+		if all := r.keeper.Of("a"); len(all) != 1 || all[0].Status != service.Success || all[0].Output != "x [y] in t" {
+			t.Fatalf("it passes, and is said to be %+v", all)
+		}
+		r.set(func() { r.down["a must"] = "refused" })
+		time.Sleep(10 * time.Second)
+		if all := r.keeper.Of("a"); all[0].Status != service.Failure ||
+			all[0].Output != "it ended with code 1\nrefused" {
+			t.Errorf("it fails, and is said to be %+v", all[0])
+		}
+		r.set(func() { r.down["a must"] = "hangs" })
+		time.Sleep(12 * time.Second)
+		if all := r.keeper.Of("a"); all[0].Output !=
+			"it did not end within the timeout of 1s, and was killed\nso far" {
+			t.Errorf("it hangs, and is said to be %+v", all[0])
+		}
+		time.Sleep(20 * time.Second)
+		if got := r.restarted(); len(got) != 1 || !strings.HasPrefix(got[0], `a "t": healthcheck: check "must"`) {
+			t.Errorf("%q", got)
+		}
+		before := r.count("a must")
+		r.set(func() { r.state("a", alloc.TaskPending) })
+		time.Sleep(time.Minute)
+		if n := r.count("a must"); n != before {
+			t.Errorf("its task does not run, and it was run %d times", n-before)
+		}
+	})
+}
+
+// TestTheChecksOfOneAllocHoldUpNoOthers: given an alloc with many checks that never end, then those of another alloc
+// are asked as if it were not there.
+func TestTheChecksOfOneAllocHoldUpNoOthers(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.set(func() {
+			r.runs("hog")
+			of := r.allocs["hog"].Bundle.Job.TaskGroups[0].Tasks[0].Services[0]
+			of.PortLabel, of.Checks = "", nil
+			for i := range 200 {
+				name := fmt.Sprint("c", i)
+				of.Checks = append(of.Checks, &job.ServiceCheck{
+					Name:     name,
+					Type:     job.CheckScript,
+					Command:  "x",
+					Interval: time.Second,
+					Timeout:  24 * time.Hour,
+				})
+				r.down["hog "+name] = "hangs"
+			}
+		})
+		time.Sleep(time.Minute)
+		r.set(func() { r.runs("good") })
+		time.Sleep(time.Second)
+		if n := r.count("good must"); n != 1 {
+			t.Errorf("after a second it was asked %d times", n)
 		}
 	})
 }

@@ -3,6 +3,7 @@
 package drivermanager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/model/node"
@@ -38,13 +40,13 @@ const (
 // Manager looks after the drivers. Its methods may be called from every goroutine, before Run too.
 type Manager struct {
 	cfg     Config
-	drivers map[string]driver.Driver
 	changed lifecycle.Signal
 	looked  chan struct{} // closed when every driver was looked at once
 
-	mu     sync.Mutex
-	states map[string]*node.Driver
-	silent map[string]bool // did not answer in time; its look is still under way
+	mu      sync.Mutex
+	drivers []driver.Driver
+	states  map[string]*node.Driver
+	silent  map[string]bool // did not answer in time; its look is still under way
 }
 
 // New returns a manager that does nothing before Run. Two drivers of one name are refused.
@@ -56,18 +58,17 @@ func New(cfg Config) (*Manager, error) {
 		cfg.Deadline = DefaultDeadline
 	}
 	m := &Manager{
-		cfg:     cfg,
-		drivers: map[string]driver.Driver{},
-		looked:  make(chan struct{}),
-		states:  map[string]*node.Driver{},
-		silent:  map[string]bool{},
+		cfg:    cfg,
+		looked: make(chan struct{}),
+		states: map[string]*node.Driver{},
+		silent: map[string]bool{},
 	}
 	for _, d := range cfg.Drivers {
-		if m.drivers[d.Name()] != nil {
+		if m.named(d.Name()) != nil {
 			return nil, fault.New(fault.Invalid, "register", fmt.Sprintf("driver %q", d.Name()),
 				"there are two of this name")
 		}
-		m.drivers[d.Name()] = d
+		m.drivers = append(m.drivers, d)
 	}
 	return m, nil
 }
@@ -76,10 +77,14 @@ func New(cfg Config) (*Manager, error) {
 func (m *Manager) Run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	var first sync.WaitGroup
-	for _, name := range slices.Sorted(maps.Keys(m.drivers)) {
-		d := m.drivers[name]
+	for _, d := range m.all() {
 		first.Add(1)
-		g.Go("driver "+name, func() error { return m.watch(gctx, g, d, sync.OnceFunc(first.Done)) })
+		done := sync.OnceFunc(first.Done)
+		if f, ok := d.(driver.Follower); ok {
+			g.Go("driver "+d.Name(), func() error { return m.follow(gctx, f, done) })
+			continue
+		}
+		g.Go("driver "+d.Name(), func() error { return m.watch(gctx, g, d, done) })
 	}
 	g.Go("first look", func() error {
 		first.Wait()
@@ -91,6 +96,61 @@ func (m *Manager) Run(ctx context.Context) error {
 
 // Looked is closed when every driver was looked at once, or failed to answer in time.
 func (m *Manager) Looked() <-chan struct{} { return m.looked }
+
+// follow hears one driver for as long as the manager runs. One that says nothing within the deadline is said to be
+// silent until it does.
+func (m *Manager) follow(ctx context.Context, d driver.Follower, done func()) error {
+	defer done()
+	late := time.AfterFunc(m.cfg.Deadline, func() {
+		m.record(ctx, d, driver.Fingerprint{
+			Health:      driver.Unhealthy,
+			Description: fmt.Sprintf("the driver did not say within %s how it is", m.cfg.Deadline),
+		})
+		done()
+	})
+	defer late.Stop()
+	err := d.Follow(ctx, func(f driver.Fingerprint) {
+		late.Stop()
+		m.record(ctx, d, f)
+		done()
+	})
+	if errors.Is(err, driver.ErrNoDriver) {
+		late.Stop()
+		m.forget(d)
+		return nil
+	}
+	return err
+}
+
+// forget drops what turned out to be no driver.
+func (m *Manager) forget(d driver.Driver) {
+	m.mu.Lock()
+	m.drivers = slices.DeleteFunc(slices.Clone(m.drivers), func(o driver.Driver) bool { return o == d })
+	delete(m.states, d.Name())
+	m.mu.Unlock()
+	m.changed.Notify()
+}
+
+// all are the drivers that there are now.
+func (m *Manager) all() []driver.Driver {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.drivers // it is replaced, never edited
+}
+
+// named finds a driver; nil: there is none of this name. Drivers of others learn theirs when they are connected.
+func (m *Manager) named(name string) driver.Driver {
+	return find(m.all(), name)
+}
+
+func find(all []driver.Driver, name string) driver.Driver {
+	for _, d := range all {
+		if d.Name() == name {
+			return d
+		}
+	}
+	return nil
+}
 
 // watch looks at one driver for as long as the manager runs.
 func (m *Manager) watch(ctx context.Context, g *lifecycle.Group, d driver.Driver, done func()) error {
@@ -195,12 +255,29 @@ func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerpr
 			state.Attributes[node.DeniedUIDs(d.Name())] = uids
 		}
 	}
+	own := caps.FSIsolation == driver.IsolationChroot || caps.FSIsolation == driver.IsolationImage
+	if own && state.Detected {
+		if state.Attributes == nil {
+			state.Attributes = map[string]string{}
+		}
+		state.Attributes[node.DriverConfined(d.Name())] = "1"
+	}
 	if state.Healthy && state.HealthDescription == "" {
 		state.HealthDescription = "Healthy"
 	}
 	m.mu.Lock()
+	if !slices.Contains(m.drivers, d) {
+		m.mu.Unlock()
+		return
+	}
+	for name := range m.states { // a driver of others may have been known by another name
+		if find(m.drivers, name) == nil {
+			delete(m.states, name)
+		}
+	}
 	old := m.states[d.Name()]
 	same := old != nil && old.Detected == state.Detected && old.Healthy == state.Healthy &&
+		old.NoMounts == state.NoMounts && old.Options.Equal(state.Options) &&
 		old.HealthDescription == state.HealthDescription && maps.Equal(old.Attributes, state.Attributes)
 	if !same {
 		m.states[d.Name()] = state
@@ -230,13 +307,28 @@ func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
 // Dispense returns a driver by name.
 func (m *Manager) Dispense(name string) (driver.Driver, error) {
-	if d := m.drivers[name]; d != nil {
+	if d := m.named(name); d != nil {
 		return d, nil
 	}
-	known := strings.Join(slices.Sorted(maps.Keys(m.drivers)), ", ")
+	var all []string
+	for _, d := range m.all() {
+		all = append(all, d.Name())
+	}
+	slices.Sort(all)
+	known := strings.Join(all, ", ")
 	return nil, fault.WithHint(
 		fault.New(fault.NotFound, "use", fmt.Sprintf("driver %q", name), "this node has no such driver"), "it has "+
 			known)
+}
+
+// NetworkMaker returns a driver that makes networks. One that is not there any more is fault.NotReady: what it made may
+// be there.
+func (m *Manager) NetworkMaker(name string) (driver.NetworkMaker, error) {
+	if d, is := m.named(name).(driver.NetworkMaker); is {
+		return d, nil
+	}
+	return nil, fault.WithHint(fault.New(fault.NotReady, "use", fmt.Sprintf("driver %q", name),
+		"it is not there, or makes no networks any more"), "enable the driver again so that what it made can be ended")
 }
 
 // Info describes a driver.
@@ -251,7 +343,7 @@ func (m *Manager) Info(name string) (driver.Info, error) {
 // Recover finds a task again through the driver that its handle names. fault.NotFound means for certain that no process
 // of it is left; a driver that is not there any more is fault.NotReady, because its tasks may run.
 func (m *Manager) Recover(ctx context.Context, h driver.TaskHandle) (driver.Task, error) {
-	d := m.drivers[h.Driver]
+	d := m.named(h.Driver)
 	if d == nil {
 		return nil, fault.WithHint(
 			fault.New(fault.NotReady, "recover", fmt.Sprintf("task %q", h.Task),
@@ -259,4 +351,37 @@ func (m *Manager) Recover(ctx context.Context, h driver.TaskHandle) (driver.Task
 			"enable the driver again so that the task can be found or stopped")
 	}
 	return d.Recover(ctx, h)
+}
+
+// keepers are the drivers that keep tasks by themselves.
+func (m *Manager) keepers() (out []driver.Keeper) {
+	for _, d := range m.all() {
+		if k, ok := d.(driver.Keeper); ok {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// Gone reports whether no driver keeps a task of an alloc, whatever is recorded of it, or in words which one may.
+func (m *Manager) Gone(id ids.Alloc) (bool, string) {
+	for _, k := range m.keepers() {
+		if tasks, err := k.Keeps(id); err != nil {
+			return false, err.Error()
+		} else if len(tasks) > 0 {
+			return false, fmt.Sprintf("driver %s may have its task %q", k.Name(), tasks[0])
+		}
+	}
+	return true, ""
+}
+
+// Drop has the drivers end all that they keep of an alloc.
+func (m *Manager) Drop(ctx context.Context, id ids.Alloc) error {
+	var errs []error
+	for _, k := range m.keepers() {
+		if tasks, err := k.Keeps(id); err != nil || len(tasks) > 0 {
+			errs = append(errs, cmp.Or(err, k.Drop(ctx, id)))
+		}
+	}
+	return errors.Join(errs...)
 }

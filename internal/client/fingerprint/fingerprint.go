@@ -104,13 +104,12 @@ func cpu(_ context.Context, f *Found, o Options) error {
 	}
 	f.set("cpu.arch", runtime.GOARCH)
 	f.set("cpu.numcores", cores)
-	f.set("cpu.reservablecores", cores)
 	f.set("cpu.frequency", int64(math.Round(mhz)))
 	f.set("cpu.modelname", model)
 	f.set("cpu.totalcompute", total)
 	f.set("cpu.usablecompute", total)
 	f.Resources.CPUCores, f.Resources.CPUShares = cores, total
-	return nil
+	return topology(f, "/sys/devices/system", int64(math.Round(mhz)))
 }
 
 func memory(_ context.Context, f *Found, o Options) error {

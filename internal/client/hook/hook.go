@@ -5,7 +5,9 @@ package hook
 
 import (
 	"context"
+	"strings"
 
+	"berth/internal/base/redact"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/port/driver"
@@ -20,6 +22,12 @@ type Hook interface{ Name() string }
 type Prerunner interface {
 	Hook
 	Prerun(ctx context.Context, a *Alloc) error
+}
+
+// Waiter is a hook that waits for something else than storage.
+type Waiter interface {
+	// WaitingEvent is the type of the events that say so.
+	WaitingEvent() string
 }
 
 // Postrunner runs when every task's processes are proven gone, in reverse order, also for hooks whose Prerun failed.
@@ -60,6 +68,13 @@ type Poststarter interface {
 	Poststart(ctx context.Context, t *Task) error
 }
 
+// Leaver runs before a task that runs is sent its first signal, and before its shutdown_delay: whoever sends requests
+// there hears that it ends. It does not keep the task from ending.
+type Leaver interface {
+	Hook
+	Leave(ctx context.Context, t *Task)
+}
+
 // Exiter runs after each exit of the task's process, before a restart is considered.
 type Exiter interface {
 	Hook
@@ -84,7 +99,7 @@ type Task struct {
 	Job        *job.Job
 	Group      *job.TaskGroup
 	Task       *job.Task
-	User       string // UserOf
+	User       string // OwnerOf
 	DriverInfo driver.Info
 	Dir        string // the alloc's directory on the node
 	AllocDir   string // shared directory ("<Dir>/alloc")
@@ -114,6 +129,17 @@ func UserOf(t *job.Task, info driver.Info) string {
 	return info.Users.Default
 }
 
+// OwnerOf is to whom a task's files on this node are given, by a name or number of the node; empty: they stay the
+// agent's. Names of users of a task whose driver has its files from an image are the image's: only the driver finds out
+// which numbers those are.
+func OwnerOf(t *job.Task, info driver.Info) string {
+	user := UserOf(t, info)
+	if info.Capabilities.FSIsolation == driver.IsolationImage && strings.Trim(user, "0123456789:") != "" {
+		return ""
+	}
+	return user
+}
+
 // ServesNode tells whether a task is a storage plugin that the rules for users of tasks are not for: it acts on the
 // node, which the agent's configuration allows or not, or its driver gives it the node's own paths. One that is
 // nothing but a controller speaks to its provider: it is a task like others.
@@ -133,7 +159,9 @@ type Control interface {
 
 // Output is what Prestart hooks contribute to the start.
 type Output struct {
-	Env           map[string]string
+	Env map[string]string
+	// Secrets are values that ${…} may name in the task's texts, by their names, as far as they are known; nil: none.
+	Secrets       func() redact.Map
 	Mounts        []driver.Mount
 	Devices       []driver.Device
 	CSIPluginNode bool

@@ -50,6 +50,7 @@ func outside(rel string) bool {
 type Failure struct {
 	Event string // its type
 	Err   error
+	Final bool // another start of the task would meet the same
 }
 
 func (f *Failure) Error() string { return f.Err.Error() }

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -20,10 +22,12 @@ import (
 	"berth/internal/base/redact"
 	"berth/internal/client/allocs"
 	"berth/internal/client/csimanager/instance"
+	"berth/internal/client/devicemanager"
 	"berth/internal/client/drivermanager"
 	"berth/internal/client/fingerprint"
 	"berth/internal/client/host/paths"
 	"berth/internal/client/nodemeta"
+	"berth/internal/model/cores"
 	"berth/internal/model/node"
 	"berth/internal/wire"
 )
@@ -39,6 +43,7 @@ type Reserved struct {
 	CPUMHz, MemoryMB, DiskMB       int64
 	MinDynamicPort, MaxDynamicPort int
 	Ports                          []int
+	Cores                          []uint16
 }
 
 // Defaults of the range that dynamic ports are taken from.
@@ -62,9 +67,20 @@ type Config struct {
 	Fingerprint fingerprint.Options
 	Reserved    Reserved
 	Drivers     *drivermanager.Manager
+	Devices     *devicemanager.Manager
 	Plugins     *instance.Manager
 	Holdings    *allocs.Holdings
+	Consul      Described // nil: the node has no agent of Consul
 	Log         *slog.Logger
+}
+
+// Described adds to the node's attributes and metadata.
+type Described interface {
+	Attributes() map[string]string
+	// Meta are metadata that the node has where nobody gives it others.
+	Meta() map[string]string
+	// Changed returns a channel that is closed when they change.
+	Changed() <-chan struct{}
 }
 
 // Host describes the node.
@@ -145,6 +161,12 @@ func (h *Host) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	case <-h.cfg.Drivers.Looked():
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-h.cfg.Devices.Looked():
+		case <-t.C:
+		}
 	case <-t.C:
 	}
 	tick := time.NewTicker(hostPeriod)
@@ -152,7 +174,12 @@ func (h *Host) Run(ctx context.Context) error {
 	first := true
 	for {
 		drivers, plugins := h.cfg.Drivers.Changed(), h.cfg.Plugins.Changed()
+		devices := h.cfg.Devices.Changed()
 		orphans, meta := h.cfg.Holdings.OrphansChanged(), h.cfg.Meta.Changed()
+		var consul <-chan struct{}
+		if h.cfg.Consul != nil {
+			consul = h.cfg.Consul.Changed()
+		}
 		h.refresh(ctx)
 		if first {
 			close(h.ready)
@@ -162,9 +189,11 @@ func (h *Host) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-drivers:
+		case <-devices:
 		case <-plugins:
 		case <-orphans:
 		case <-meta:
+		case <-consul:
 		case <-tick.C:
 			h.lookAtDisk(ctx)
 			h.lookAtNetwork(ctx)
@@ -261,6 +290,7 @@ func (h *Host) describe(ctx context.Context) *node.Node {
 		CSI:         cfg.Plugins.States(),
 		Orphans:     cfg.Holdings.Orphans(),
 	}
+	n.Resources.Devices = cfg.Devices.Groups()
 	n.Address = n.Resources.IP
 	if n.Name == "" {
 		n.Name, _ = os.Hostname() // its failure is among the problems already
@@ -280,12 +310,34 @@ func (h *Host) describe(ctx context.Context) *node.Node {
 		n.Attributes["unique.advertise.address"] = cfg.HTTPAddr
 	}
 	maps.Copy(n.Attributes, cfg.Attributes)
+	if cfg.Consul != nil {
+		maps.Copy(n.Attributes, cfg.Consul.Attributes())
+		given := n.Meta
+		n.Meta = cfg.Consul.Meta()
+		maps.Copy(n.Meta, given)
+	}
 	reserve(n, cfg.Reserved)
 	return n
 }
 
+// keepCores keeps cores back, with the computing power that they stand for.
+func keepCores(n *node.Node, ids []uint16) {
+	for _, c := range n.Resources.Cores {
+		if slices.Contains(ids, c.ID) {
+			n.Reserved.Kept = append(n.Reserved.Kept, c.ID)
+		}
+	}
+	kept := cores.Shares(n.Resources.Cores, n.Reserved.Kept, n.Resources.CPUShares)
+	n.Reserved.CPUShares = max(n.Reserved.CPUShares, kept)
+	if len(n.Reserved.Kept) > 0 {
+		n.Attributes["cpu.reservablecores"] = strconv.Itoa(len(n.Resources.Cores) - len(n.Reserved.Kept))
+		n.Attributes["cpu.usablecompute"] = strconv.FormatInt(n.Resources.CPUShares-n.Reserved.CPUShares, 10)
+	}
+}
+
 func reserve(n *node.Node, r Reserved) {
 	n.Reserved = node.Resources{CPUShares: r.CPUMHz, MemoryMB: r.MemoryMB, DiskMB: r.DiskMB, ReservedPorts: r.Ports}
+	keepCores(n, r.Cores)
 	n.Resources.MinDynamicPort, n.Resources.MaxDynamicPort = DefaultMinDynamicPort, DefaultMaxDynamicPort
 	if r.MinDynamicPort > 0 {
 		n.Resources.MinDynamicPort = r.MinDynamicPort

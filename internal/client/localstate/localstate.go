@@ -74,6 +74,8 @@ type Task struct {
 	Attempt int                // starts so far
 	Memory  alloc.RestartMemory
 	Started bool // a process of it ran at least once
+	// Again: all tasks of the alloc are to run anew, and this one has not started since.
+	Again bool `cbor:",omitempty"`
 	// Starting: the start of this attempt was begun and its end is not known.
 	Starting bool
 	// Over: it will not start again; State.Failed says how it ended.

@@ -18,6 +18,8 @@ type Want struct {
 	Ports    []alloc.PortMapping
 	Hostname string // empty: the node's
 	DNS      *job.DNS
+	Args     map[string]string // to CNI plugins
+	Maker    string            // the driver that makes the namespace itself; empty: none does
 }
 
 // Made is an alloc's network.
@@ -34,5 +36,5 @@ type Networks interface {
 	// kind Denied that a program of the node has a port that is asked for, which is not waited out.
 	Make(context.Context, Want) (*Made, error)
 	// Release returns nil when nothing is left of it.
-	Release(ids.Alloc) error
+	Release(context.Context, ids.Alloc) error
 }

@@ -29,5 +29,23 @@ func (m *Methods) runChecks(_ context.Context, r *wire.AgentRef) (*wire.AllocChe
 		}
 		out.Checks = append(out.Checks, status)
 	}
+	if m.cfg.Consul != nil {
+		for _, s := range m.cfg.Consul.Of(r.Alloc) {
+			shown := wire.ConsulStatus{
+				ID:         s.Service.ID,
+				Service:    s.Service.Name,
+				Task:       s.Task,
+				Registered: s.Registered,
+				Why:        s.Why,
+				Tags:       s.Service.Tags,
+				Address:    s.Service.Address,
+				Port:       s.Service.Port,
+			}
+			if !s.Since.IsZero() {
+				shown.Since = s.Since.Unix()
+			}
+			out.Consul = append(out.Consul, shown)
+		}
+	}
 	return out, nil
 }

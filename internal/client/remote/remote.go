@@ -25,7 +25,9 @@ import (
 	"berth/internal/client/host"
 	"berth/internal/client/nodemeta"
 	"berth/internal/client/servers"
+	"berth/internal/client/servicesync"
 	"berth/internal/model/alloc"
+	"berth/internal/model/device"
 	"berth/internal/model/volume"
 	"berth/internal/port/hostfs"
 	"berth/internal/wire"
@@ -61,12 +63,17 @@ type Config struct {
 	Volumes Volumes
 	Usage   Usage
 	Disks   Disks
+	Devices Devices
 	Checks  *checks.Keeper
-	Feed    *logfeed.Feed // the agent's log; nil: it keeps none to follow
+	Consul  *servicesync.Keeper // nil: the node has no agent of it
+	Feed    *logfeed.Feed       // the agent's log; nil: it keeps none to follow
 	// Dirs tells of files that are followed.
 	Dirs *hostfs.Directories
 	Log  *slog.Logger
 }
+
+// Devices tells the figures of the node's devices.
+type Devices interface{ Stats() []device.Stats }
 
 // Methods answers the servers.
 type Methods struct {

@@ -154,6 +154,7 @@ func (m *Methods) runHost(ctx context.Context, r *wire.AgentRef) (*wire.HostStat
 		m.usage.lastHost(now)
 	}
 	reply := now.Reply(old)
+	reply.Devices = m.cfg.Devices.Stats()
 	res := m.cfg.Host.Node().Resources
 	for _, cpu := range reply.CPU {
 		reply.CPUTicks += cpu.Total / 100 * float64(res.CPUShares) / float64(max(res.CPUCores, runtime.NumCPU()))

@@ -54,7 +54,7 @@ func registered(t *testing.T, seen lineage.Point) *Session {
 		Link: link,
 		Gate: &servers.Gate{},
 		Allocs: allocs.New(allocs.Config{
-			Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil),
+			Holdings: allocs.NewHoldings(allocs.NewTable(dir, loaded, log), nil, nil),
 			Store:    store,
 			Link:     link,
 			Drivers:  drivers,

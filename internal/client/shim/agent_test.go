@@ -286,7 +286,9 @@ func TestALaunchThatIsGivenUpLeavesNothing(t *testing.T) {
 	if _, err := other.Stats(short(t)); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond) // it may be started and undone meanwhile
+	if err := l.Abort(short(t), ids.Alloc(alloc), "db", 1); err != nil {
+		t.Fatal(err)
+	}
 	until(t, "the process that nobody waited for is not there", func() bool {
 		entries, err := os.ReadDir(filepath.Dir(other.Handle().Cgroup))
 		if err != nil {
@@ -296,36 +298,60 @@ func TestALaunchThatIsGivenUpLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestALaunchWhoseAnswerNobodyReadIsGivenUp: given an agent that hangs up when the answer is on its way, then the
-// process ends, as nobody has its handle; given one that has read the answer, then it lives.
-func TestALaunchWhoseAnswerNobodyReadIsGivenUp(t *testing.T) {
-	for name, c := range map[string]struct{ reads, lives bool }{
-		"unread": {},
-		"read":   {reads: true, lives: true},
-	} {
+// TestALaunchGoesOnWithoutItsAgent: given an agent that hangs up before it has read the answer to a launch, at any
+// moment, then what was launched has run once, and the next agent that asks for the same attempt learns of it.
+func TestALaunchGoesOnWithoutItsAgent(t *testing.T) {
+	for name, waits := range map[string]bool{"at once": false, "with the answer unread": true} {
 		t.Run(name, func(t *testing.T) {
 			l := newLauncher(t)
-			socket := start(t, l, ids.New(), "exec sleep 1000", nil).Handle().Socket
-			db := shimproto.Named{Name: "db.1", Task: "db", Attempt: 1}
-			k := speak(t, socket, shimproto.Version)
-			k.say(shimproto.TypeLaunch, launchOf(db, "exec sleep 1000"))
-			until(t, "the answer is there", func() bool { return k.unread() > 0 })
-			if c.reads {
-				k.hear(&shimproto.Launched{})
-			}
-			k.hangUp()
-			if c.lives {
-				later := launchOf(shimproto.Named{Name: "log.1", Task: "log", Attempt: 1}, "exec sleep 1000")
-				ask(t, socket, shimproto.TypeLaunch, later, &shimproto.Launched{}) // takes longer than noticing
-				if typ := ask(t, socket, shimproto.TypeStats, &db, &shimproto.Stats{}); typ != shimproto.TypeDone {
-					t.Errorf("it is asked for its statistics and answers with type %d", typ)
+			alloc := ids.New()
+			socket := start(t, l, alloc, "exec sleep 1000", nil).Handle().Socket
+			ran := filepath.Join(tempDir(t), "ran")
+			for task, script := range map[string]string{
+				"ends": "echo $$ >> " + ran,
+				"runs": "echo $$ >> " + ran + "; exec sleep 1000",
+			} {
+				n := shimproto.Named{Name: task + ".1", Task: task, Attempt: 1}
+				k := speak(t, socket, shimproto.Version)
+				k.say(shimproto.TypeLaunch, launchOf(n, script))
+				if waits {
+					until(t, "the answer is there", func() bool { return k.unread() > 0 })
 				}
-				ask(t, socket, shimproto.TypeKill, &shimproto.Kill{Named: db}, &shimproto.Exit{})
-				return
+				k.hangUp()
+				spec := &driver.LaunchSpec{
+					AllocID: alloc,
+					Task:    task,
+					Attempt: 1,
+					Argv:    []string{"/bin/sh", "-c", script},
+					Logs:    driver.LogConfig{Disabled: true},
+				}
+				until(t, "it has run", func() bool { b, err := os.ReadFile(ran); return err == nil && len(b) > 0 })
+				p, err := l.Launch(short(t), spec)
+				if err != nil {
+					t.Fatalf("%s: the same attempt: %v", task, err)
+				}
+				if task == "ends" {
+					if exit, err := p.Wait(short(t)); err != nil || !exit.Successful() {
+						t.Errorf("its end: %+v, %v", exit, err)
+					}
+				} else if err := l.Abort(short(t), ids.Alloc(alloc), task, 1); err != nil {
+					t.Error(err)
+				} else if alive(p.Handle().PID) {
+					t.Error("it lives on after it was aborted")
+				}
+				b, err := os.ReadFile(ran)
+				if err != nil || strings.Count(string(b), "\n") != 1 {
+					t.Errorf("%s has run as %q, %v", task, b, err)
+				}
+				if err := os.Remove(ran); err != nil {
+					t.Fatal(err)
+				}
 			}
-			var exit shimproto.Exit
-			if typ := ask(t, socket, shimproto.TypeWait, &db, &exit); typ != shimproto.TypeDone || !exit.Cancelled {
-				t.Errorf("its end is type %d, %+v", typ, exit)
+			if err := l.Abort(short(t), ids.Alloc(alloc), "never", 1); err != nil {
+				t.Errorf("an attempt that never was: %v", err)
+			}
+			if err := l.Abort(short(t), ids.Alloc(ids.New()), "never", 1); err != nil {
+				t.Errorf("an alloc that has no shim: %v", err)
 			}
 		})
 	}

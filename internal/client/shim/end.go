@@ -3,11 +3,13 @@ package shim
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/port/driver"
 	"berth/internal/shimproto"
 )
 
@@ -92,6 +94,18 @@ func (l *Launcher) end(ctx context.Context, alloc string) error {
 		return err
 	}
 	return l.sweep(ctx, alloc)
+}
+
+// Abort implements driver.Launcher.
+func (l *Launcher) Abort(ctx context.Context, id ids.Alloc, task string, attempt int) error {
+	_, err := l.stop(ctx, string(id), &shimproto.Kill{Named: named(task, attempt)})
+	switch {
+	case errors.Is(err, errGone):
+		err = l.bye(ctx, string(id)) // what a dead shim left is ended with it
+	case fault.Has(err, fault.NotFound):
+		err = nil
+	}
+	return fault.Note(err, "abort", "process "+strconv.Quote(driver.ProcessName(task, attempt)))
 }
 
 // killHeld kills what a shim says to hold. That it is gone meanwhile, or the whole shim, is what was wanted.

@@ -12,8 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/base/devices"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/privilege"
 	"berth/internal/conformance/driver/drivertest"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
@@ -335,8 +337,8 @@ func TestRefusalsOfAnIsolatedTaskNameTheReason(t *testing.T) {
 		"no device": {fault.Invalid, `"/tmp"`, func(c *driver.TaskConfig) {
 			c.Devices = []driver.Device{{HostPath: "/tmp"}}
 		}},
-		"device read-only": {fault.Unsupported, `permissions "r"`, func(c *driver.TaskConfig) {
-			c.Devices = []driver.Device{{HostPath: "/dev/full", Permissions: "r"}}
+		"device permissions": {fault.Invalid, `"/dev/full"`, func(c *driver.TaskConfig) {
+			c.Devices = []driver.Device{{HostPath: "/dev/full", Permissions: "x"}}
 		}},
 		"cap_add": {fault.Denied, `"sys_admin"`, func(c *driver.TaskConfig) {
 			c.Config["cap_add"] = []any{"CAP_SYS_ADMIN"}
@@ -538,6 +540,78 @@ func TestAnInterpretersNameReachesNothingOfTheShim(t *testing.T) {
 				strings.Contains(out.String(), "escaped") {
 				t.Errorf("descriptor %d (terminal %v) leads out of the task's root: %v, %q", fd, tty, err, out.String())
 			}
+		}
+	}
+}
+
+// A task begins where its job says, and is killed sooner than others if its job says so; a command beside it is not.
+func TestATaskBeginsInItsDirectoryWithItsScore(t *testing.T) {
+	_, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+		tc.Config["work_dir"], tc.Config["oom_score_adj"] = "/local", 321
+		tc.Config["args"] = []any{"-c", "pwd > /tmp/where; exec sleep 1000"}
+	})
+	for command, want := range map[string]string{
+		"until test -s /tmp/where; do sleep 0.05; done; cat /tmp/where":                 "/local",
+		"for p in /proc/[0-9]*; do grep -q sleep $p/comm && cat $p/oom_score_adj; done": "321",
+		"cat /proc/1/oom_score_adj": "0",
+	} {
+		if got := sh(command); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
+// Given a task that may make device nodes, and has one for reading alone, then what it makes leads to no device, and
+// what it may read it cannot write; its terminals and the harmless devices are there.
+func TestATaskReachesNoDeviceThatItWasNotGiven(t *testing.T) {
+	if !devices.Supported() {
+		t.Skip("this kernel cannot filter devices")
+	}
+	_, _, sh := isolated(t, exec.Config{AllowCaps: []string{"all"}}, func(tc *driver.TaskConfig) {
+		tc.Config["cap_add"] = []any{"mknod", "sys_admin"}
+		tc.Devices = []driver.Device{{HostPath: "/dev/loop-control", TaskPath: "/dev/given", Permissions: "r"}}
+		if _, err := os.Stat("/dev/loop-control"); err != nil {
+			tc.Devices[0].HostPath = "/dev/kmsg"
+		}
+	})
+	for command, want := range map[string]string{
+		"mknod /dev/disk b 254 0 2>/dev/null || echo refused":                "refused",
+		"mknod /dev/memory c 1 1 2>/dev/null || echo refused":                "refused",
+		"(: > /dev/given) 2>/dev/null || echo refused":                       "refused",
+		"(: < /dev/given) 2>/dev/null && echo read":                          "read",
+		"head -c 1 /dev/zero | wc -c; echo x > /dev/null && echo written":    "1\nwritten",
+		"head -c 4 /dev/urandom | wc -c; script -qc 'tty' /dev/null | wc -l": "4\n1",
+	} {
+		if got := sh(command); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
+// Given a task of root, then by Landlock it changes nothing but what is its own, whatever is mounted how; and all that
+// programs do with files of their own they still do.
+func TestATaskChangesFilesOfItsOwnAlone(t *testing.T) {
+	if !privilege.Walls() {
+		t.Skip("this kernel has no Landlock, or an early one")
+	}
+	volume := tempDir(t)
+	_, _, sh := isolated(t, exec.Config{}, func(tc *driver.TaskConfig) {
+		tc.Mounts = []driver.Mount{{Source: volume, Target: "/data"}, {Source: volume, Target: "/seen", ReadOnly: true}}
+	})
+	const made = "for d in /tmp /run /var/lib /alloc/data /secrets /dev/shm; do echo x > $d/x && cat $d/x; done | wc -l"
+	for command, want := range map[string]string{
+		"touch /mine 2>&1 | grep -c 'Permission denied'":                                        "1",
+		"mkdir /etc/x 2>/dev/null || echo refused":                                              "refused",
+		"touch /seen/x 2>/dev/null || echo refused":                                             "refused",
+		"mkdir -p /data/a /data/c && touch /data/a/x && mv /data/a/x /data/c && ls /data/c":     "x",
+		"mkfifo /local/f && ln -s f /local/l && ln /local/f /local/g && rm /local/g && echo ok": "ok",
+		made: "6",
+		"printf '#!/bin/sh\\necho ran' > /local/p && chmod 755 /local/p && /local/p": "ran",
+		"echo 7 > /proc/self/oom_score_adj && cat /proc/self/oom_score_adj":          "7",
+		"(mount -t tmpfs none /mnt || unshare -m true) 2>/dev/null || echo refused":  "refused",
+	} {
+		if got := sh(command); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
 }

@@ -11,9 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"berth/internal/base/devices"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
+	"berth/internal/client/shim/names"
 	"berth/internal/port/driver"
 	"berth/internal/shimproto"
 )
@@ -29,6 +31,7 @@ func (l *Launcher) Launch(ctx context.Context, spec *driver.LaunchSpec) (driver.
 		m.Isolate.Root = filepath.Join(l.cfg.Dir, rootDir)
 	}
 	m.Bundle = l.bundle(spec.AllocID)
+	defer l.Place(spec.AllocID, m.Name, &m.Limits.Cpuset)()
 	for try := 1; ; try++ {
 		p, retry, err := l.launch(ctx, spec, m)
 		if err == nil {
@@ -148,7 +151,7 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 		Limits: limits(spec.Resources),
 		Netns:  spec.Netns,
 	}
-	m.Limits.Required = spec.Isolate != nil
+	m.Limits.Required, m.OOMScore = spec.Isolate != nil, spec.OOMScore
 	if spec.Isolate != nil {
 		if spec.Isolate.IDs != nil {
 			if err := fits(numbers); err != nil {
@@ -200,11 +203,11 @@ func limits(r driver.Resources) shimproto.Limits {
 }
 
 func encodeIsolate(iso *driver.IsolateSpec) (*shimproto.Isolate, error) {
-	caps, err := capabilityNumbers(iso.Capabilities)
+	caps, err := names.Capabilities(iso.Capabilities)
 	if err != nil {
 		return nil, err
 	}
-	ambient, err := capabilityNumbers(iso.Ambient)
+	ambient, err := names.Capabilities(iso.Ambient)
 	if err != nil {
 		return nil, err
 	}
@@ -243,15 +246,10 @@ func encodeIsolate(iso *driver.IsolateSpec) (*shimproto.Isolate, error) {
 		})
 	}
 	for _, d := range iso.Devices {
-		switch d.Permissions {
-		case "", "rw", "rwm":
-		default:
-			return nil, fault.WithHint(
-				fault.New(fault.Unsupported, "", "device "+strconv.Quote(d.HostPath),
-					"permissions "+strconv.Quote(d.Permissions)+" cannot be enforced"),
-				"use rw or rwm")
+		if _, err := devices.Of(d.Permissions); err != nil {
+			return nil, fault.Note(err, "give", "device "+strconv.Quote(d.HostPath))
 		}
-		out.Devices = append(out.Devices, shimproto.Device{HostPath: d.HostPath, TaskPath: d.TaskPath})
+		out.Devices = append(out.Devices, shimproto.Device(d))
 	}
 	return out, nil
 }

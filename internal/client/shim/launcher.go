@@ -18,6 +18,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/cgroup"
 	"berth/internal/client/shim/numbers"
+	"berth/internal/client/shim/sharing"
 	"berth/internal/port/driver"
 )
 
@@ -55,6 +56,7 @@ type Launcher struct {
 	locks    map[string]*allocLock
 	children map[string]*os.Process // shims that this process started, by alloc
 
+	*sharing.Cpusets
 	users   *numbers.Book
 	probing sync.Mutex
 	probed  *driver.IDRange // with which user namespaces were tried, well
@@ -97,7 +99,7 @@ func New(cfg Config) (*Launcher, error) {
 		return nil, err
 	}
 	l := &Launcher{cfg: cfg, tree: tree, locks: map[string]*allocLock{}, children: map[string]*os.Process{}}
-	l.users = numbers.New(cfg.Dir, living{l})
+	l.users, l.Cpusets = numbers.New(cfg.Dir, living{l}), sharing.New(tree, cfg.Slice, cfg.Log)
 	return l, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
+	"berth/internal/base/procs"
 	"berth/internal/port/driver"
 	"berth/internal/shimproto"
 )
@@ -73,7 +74,7 @@ func (l *Launcher) killLegacy(ctx context.Context, alloc string, c *conn) error 
 		return fault.Wrap(err, fault.Internal, "end", "the shim of alloc "+ids.Short(alloc))
 	}
 	defer unix.Close(fd)
-	start, err := shimproto.StartTime(c.hello.PID)
+	start, err := procs.StartTime(c.hello.PID)
 	if err == nil && start == c.hello.Start { // the descriptor is of the process that has just answered
 		err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
 	}

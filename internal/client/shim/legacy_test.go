@@ -14,6 +14,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/procs"
 	"berth/internal/cgroup"
 	"berth/internal/client/shim"
 	"berth/internal/port/driver"
@@ -64,7 +65,7 @@ func (o *oldShim) serve(c net.Conn) {
 	if typ, _, err := shimproto.Read(c); err != nil || typ != shimproto.TypeHello {
 		return
 	}
-	start, err := shimproto.StartTime(o.process.Process.Pid)
+	start, err := procs.StartTime(o.process.Process.Pid)
 	if err != nil {
 		return
 	}
@@ -105,7 +106,7 @@ func (o *oldShim) attach(l *shim.Launcher) driver.Process {
 	if err != nil {
 		o.t.Fatal(err)
 	}
-	start, err := shimproto.StartTime(o.process.Process.Pid)
+	start, err := procs.StartTime(o.process.Process.Pid)
 	if err != nil {
 		o.t.Fatal(err)
 	}
@@ -153,7 +154,7 @@ func TestAnOldShimThatCannotKillWhatIsGoneIsDoneWith(t *testing.T) {
 	if err := l.End(short(t), ids.Alloc(o.alloc)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := shimproto.StartTime(o.process.Process.Pid); !fault.Has(err, fault.NotFound) {
+	if _, err := procs.StartTime(o.process.Process.Pid); !fault.Has(err, fault.NotFound) {
 		t.Errorf("the shim lives: %v", err)
 	}
 	if left := sockets(t, dir); len(left) > 0 {

@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
 	"berth/internal/cgroup"
+	"berth/internal/client/shim/names"
 	"berth/internal/port/driver"
 	"berth/internal/shimproto"
 )
@@ -122,7 +123,7 @@ func (p *process) group() (*cgroup.Group, error) { return p.l.tree.At(p.handle.C
 
 // Signal implements driver.Process.
 func (p *process) Signal(ctx context.Context, signal string) error {
-	n, err := signalNumber(signal)
+	n, err := names.Signal(signal)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (p *process) ask(ctx context.Context, t shimproto.Type, m, reply shimproto.
 func (p *process) Kill(ctx context.Context, signal string, grace time.Duration) error {
 	m := &shimproto.Kill{Named: p.named(), Grace: int64(grace)}
 	if signal != "" && grace > 0 {
-		n, err := signalNumber(signal)
+		n, err := names.Signal(signal)
 		if err != nil {
 			return err
 		}

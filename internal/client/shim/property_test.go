@@ -18,6 +18,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/procs"
 	"berth/internal/client/shim"
 	"berth/internal/port/driver"
 	"berth/internal/shimproto"
@@ -149,7 +150,7 @@ func (s *storm) killShim() {
 	s.mu.Lock()
 	s.killed[hello.PID] = true
 	s.mu.Unlock()
-	if start, err := shimproto.StartTime(hello.PID); err == nil && start == hello.Start {
+	if start, err := procs.StartTime(hello.PID); err == nil && start == hello.Start {
 		_ = unix.Kill(hello.PID, unix.SIGKILL) // it may have ended by itself
 	}
 }

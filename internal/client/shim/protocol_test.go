@@ -17,6 +17,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/procs"
 	"berth/internal/client/shim"
 	"berth/internal/port/driver"
 	"berth/internal/shimproto"
@@ -330,6 +331,9 @@ func TestAShimRemembersTheGoodByeOfACancelledLaunch(t *testing.T) {
 		t.Error("an attempt is started while the one before lives")
 	}
 	launch.hangUp()
+	two := web(2)
+	kill := speak(t, socket, shimproto.Version)
+	kill.say(shimproto.TypeKill, &shimproto.Kill{Named: two})
 	ask(t, socket, shimproto.TypeForget, &one, &shimproto.Forgotten{})
 	var bye shimproto.Forgotten
 	ask(t, socket, shimproto.TypeBye, nil, &bye)
@@ -343,7 +347,7 @@ func TestAShimRemembersTheGoodByeOfACancelledLaunch(t *testing.T) {
 }
 
 func zombie(pid int) bool {
-	_, err := shimproto.StartTime(pid)
+	_, err := procs.StartTime(pid)
 	return fault.Has(err, fault.NotFound)
 }
 
@@ -368,8 +372,8 @@ func TestALaterLaunchWithdrawsTheGoodBye(t *testing.T) {
 	}
 }
 
-// TestALaunchThatWasGivenUpIsOver: given a launch whose agent hung up, when the next agent tries the same attempt,
-// then it learns that a new one is needed, and that one runs.
+// TestALaunchThatWasGivenUpIsOver: given a launch that was aborted, when an agent tries the same attempt, then it
+// learns that a new one is needed, and that one runs.
 func TestALaunchThatWasGivenUpIsOver(t *testing.T) {
 	l := newLauncher(t)
 	alloc := ids.New()
@@ -389,6 +393,9 @@ func TestALaunchThatWasGivenUpIsOver(t *testing.T) {
 	waits.say(shimproto.TypeWait, &two)
 	launch.hangUp()
 	doubled.hangUp()
+	if err := l.Abort(short(t), ids.Alloc(alloc), "web", 2); err != nil {
+		t.Error(err)
+	}
 	var end shimproto.Exit
 	if typ := waits.hear(&end); typ != shimproto.TypeDone || !end.Cancelled {
 		t.Fatalf("who waited for it hears type %d, %+v", typ, end)

@@ -7,9 +7,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"berth/internal/base/procs"
 	"berth/internal/base/retry"
 	"berth/internal/client/shim/serving"
-	"berth/internal/shimproto"
 )
 
 // callLimit bounds how long a shim that was called may take to listen anew. One of a version that does not know the
@@ -28,7 +28,7 @@ func (l *Launcher) reach(ctx context.Context, alloc string) (*conn, error) {
 	if pid == 0 {
 		return nil, err
 	}
-	start, startErr := shimproto.StartTime(pid)
+	start, startErr := procs.StartTime(pid)
 	if startErr != nil || unix.Kill(pid, unix.SIGHUP) != nil {
 		return nil, err // it has ended
 	}
@@ -39,7 +39,7 @@ func (l *Launcher) reach(ctx context.Context, alloc string) (*conn, error) {
 		if !errors.Is(again, errGone) {
 			return c, again
 		}
-		if now, gone := shimproto.StartTime(pid); gone != nil || now != start {
+		if now, gone := procs.StartTime(pid); gone != nil || now != start {
 			break
 		}
 	}

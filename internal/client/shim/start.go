@@ -16,7 +16,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
-	"berth/internal/shimproto"
+	"berth/internal/base/procs"
 )
 
 // ensure returns a conversation with the alloc's shim, which it starts when there is none; fresh says that it did.
@@ -219,7 +219,7 @@ func waitDead(ctx context.Context, pid int, start uint64) error {
 	}
 	defer unix.Close(fd)
 	for {
-		now, err := shimproto.StartTime(pid)
+		now, err := procs.StartTime(pid)
 		if fault.Has(err, fault.NotFound) || err == nil && now != start {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"path/filepath"
 	"slices"
 	"sync"
 
@@ -30,6 +31,7 @@ type Serve func(ctx context.Context, l net.Listener) error
 // Sockets are those of the node's tasks. Its methods may be called from every goroutine; what is opened before Run
 // is answered from then on.
 type Sockets struct {
+	name  string
 	serve Serve
 	log   *slog.Logger
 
@@ -42,12 +44,19 @@ type Sockets struct {
 // socket is one that listens.
 type socket struct {
 	net.Listener
+	at    net.UnixAddr  // where it lies; the listener's own address is a descriptor that is closed
 	ended chan struct{} // closed when it is answered no more, and no connection is left; nil: it is not answered yet
 }
 
+// Addr implements net.Listener: by it the API tells tasks apart.
+func (k *socket) Addr() net.Addr { return &k.at }
+
 // New returns sockets; nil serve: there is no API to reach, and Open does nothing.
-func New(serve Serve, log *slog.Logger) *Sockets {
-	return &Sockets{serve: serve, log: log, open: map[string]*socket{}}
+func New(serve Serve, log *slog.Logger) *Sockets { return Named(Name, serve, log) }
+
+// Named returns sockets that lead elsewhere than to the API, by another name.
+func Named(name string, serve Serve, log *slog.Logger) *Sockets {
+	return &Sockets{name: name, serve: serve, log: log, open: map[string]*socket{}}
 }
 
 // Run answers on what is opened until ctx ends, and then closes all of it. The files stay, for the tasks to find the
@@ -81,7 +90,7 @@ func (s *Sockets) answer(ctx context.Context, g *lifecycle.Group, dir string, k 
 	k.ended = make(chan struct{})
 	g.Go("task's API", lifecycle.Isolated("task's API", func() error {
 		defer close(k.ended)
-		return closed(s.serve(ctx, k.Listener))
+		return closed(s.serve(ctx, k))
 	}, func(err error) {
 		s.log.Error("a task's way to the API has ended; it comes back with the task's next start", logkey.Path, dir,
 			logkey.Error, err)
@@ -89,26 +98,26 @@ func (s *Sockets) answer(ctx context.Context, g *lifecycle.Group, dir string, k 
 	}))
 }
 
-// Open listens in a task's directory, unless it does already.
-func (s *Sockets) Open(dir string) error {
+// Open listens in a task's directory, unless it does already, and tells whether it does.
+func (s *Sockets) Open(dir string) (there bool, err error) {
 	if s.serve == nil {
-		return nil
+		return false, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over || s.open[dir] != nil {
-		return nil
+		return !s.over, nil
 	}
-	l, err := listen(dir)
+	l, err := listen(dir, s.name)
 	if err != nil {
-		return fault.Note(err, "listen", "for the task in "+dir)
+		return false, fault.Note(err, "listen", "for the task in "+dir)
 	}
-	k := &socket{Listener: l}
+	k := &socket{Listener: l, at: net.UnixAddr{Name: filepath.Join(dir, s.name), Net: "unix"}}
 	s.open[dir] = k
 	if s.begin != nil {
 		s.begin(dir, k)
 	}
-	return nil
+	return true, nil
 }
 
 // End closes all of them, and lets none be opened any more: for an agent that takes what they lie in away.
@@ -146,7 +155,7 @@ func (s *Sockets) Close(dir string) error {
 		return errors.Join(err, fault.Wrap(oerr, fault.Internal, "open", dir))
 	}
 	defer func() { _ = unix.Close(fd) }() // opened for paths only
-	return errors.Join(err, remove(fd))
+	return errors.Join(err, remove(fd, s.name))
 }
 
 // closed passes over the end of what was closed.
@@ -162,30 +171,30 @@ func openDir(dir string) (int, error) {
 }
 
 // remove takes away what lies in the socket's place: it is the task's directory.
-func remove(fd int) error {
-	if err := unix.Unlinkat(fd, Name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
-		return fault.Wrap(err, fault.Internal, "remove", Name)
+func remove(fd int, name string) error {
+	if err := unix.Unlinkat(fd, name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return fault.Wrap(err, fault.Internal, "remove", name)
 	}
 	return nil
 }
 
 // listen makes the socket. The directory is the task's, so that it is reached by a descriptor and never by a path; that
 // also makes its length, which the kernel bounds at 107 bytes, no matter.
-func listen(dir string) (net.Listener, error) {
+func listen(dir, name string) (net.Listener, error) {
 	fd, err := openDir(dir)
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "open", dir)
 	}
 	defer func() { _ = unix.Close(fd) }() // opened for paths only
-	if err := remove(fd); err != nil {
+	if err := remove(fd, name); err != nil {
 		return nil, err
 	}
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", fd, Name), Net: "unix"})
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: fmt.Sprintf("/proc/self/fd/%d/%s", fd, name), Net: "unix"})
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Internal, "make", Name)
+		return nil, fault.Wrap(err, fault.Internal, "make", name)
 	}
 	l.SetUnlinkOnClose(false) // its path is good no longer
-	if err := admit(fd); err != nil {
+	if err := admit(fd, name); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
@@ -193,18 +202,18 @@ func listen(dir string) (net.Listener, error) {
 
 // admit lets whoever gets into the directory connect: the task's user, and whom the task lets in. Without an identity
 // it is of no use to anybody.
-func admit(dir int) error {
-	fd, err := unix.Openat(dir, Name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+func admit(dir int, name string) error {
+	fd, err := unix.Openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fault.Wrap(err, fault.Internal, "open", Name)
+		return fault.Wrap(err, fault.Internal, "open", name)
 	}
 	defer func() { _ = unix.Close(fd) }() // opened for its mode only
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
-		return fault.Wrap(err, fault.Internal, "look at", Name)
+		return fault.Wrap(err, fault.Internal, "look at", name)
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFSOCK {
-		return fault.New(fault.Conflict, "make", Name, "something else was put into its place meanwhile")
+		return fault.New(fault.Conflict, "make", name, "something else was put into its place meanwhile")
 	}
-	return fault.Wrap(unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o666), fault.Internal, "set mode of", Name)
+	return fault.Wrap(unix.Chmod(fmt.Sprintf("/proc/self/fd/%d", fd), 0o666), fault.Internal, "set mode of", name)
 }

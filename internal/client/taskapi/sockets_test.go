@@ -58,13 +58,13 @@ func TestSocketsComeAndGoWithTheirTasks(t *testing.T) {
 	}
 	for range 2 {
 		s := taskapi.New(serve, slog.New(slog.DiscardHandler))
-		if err := s.Open(dir); err != nil { // before Run, as at the start of an agent
+		if there, err := s.Open(dir); err != nil || !there { // before Run, as at the start of an agent
 			t.Fatal(err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
-		if err := s.Open(dir); err != nil {
+		if _, err := s.Open(dir); err != nil {
 			t.Error(err)
 		}
 		if said := ask(t, dir); said != "here" {
@@ -117,7 +117,7 @@ func TestNothingIsLeftOfAClosedSocket(t *testing.T) {
 	go func() { done <- s.Run(ctx) }()
 	dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
 	for _, dir := range dirs[:2] {
-		if err := s.Open(dir); err != nil {
+		if _, err := s.Open(dir); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -130,8 +130,8 @@ func TestNothingIsLeftOfAClosedSocket(t *testing.T) {
 	if err := s.End(); err != nil || answering.Load() != 0 {
 		t.Errorf("all are: %d are answered, %v", answering.Load(), err)
 	}
-	if err := s.Open(dirs[2]); err != nil {
-		t.Error(err)
+	if there, err := s.Open(dirs[2]); err != nil || there {
+		t.Error(there, err)
 	}
 	for _, dir := range dirs {
 		if _, err := os.Lstat(filepath.Join(dir, taskapi.Name)); !os.IsNotExist(err) {

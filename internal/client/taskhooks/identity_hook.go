@@ -10,6 +10,7 @@ import (
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
 	"berth/internal/client/identities"
+	"berth/internal/client/taskapi"
 	"berth/internal/model/job"
 	"berth/internal/model/workload"
 	"berth/internal/port/users"
@@ -28,7 +29,7 @@ func (*Identity) Name() string { return "identity" }
 
 // Prestart has the identities signed that the task is to find. One that was found running has them.
 func (h *Identity) Prestart(ctx context.Context, t *hook.Task) error {
-	wanted := workload.Shown(t.Task)
+	wanted := workload.Shown(t.Group, t.Task)
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -57,7 +58,7 @@ func (h *Identity) Prestart(ctx context.Context, t *hook.Task) error {
 
 // Stop forgets them.
 func (h *Identity) Stop(_ context.Context, t *hook.Task) error {
-	wanted := workload.Shown(t.Task)
+	wanted := workload.Shown(t.Group, t.Task)
 	if len(wanted) == 0 {
 		return nil
 	}
@@ -111,7 +112,7 @@ func gone(err error) error {
 
 // Sockets opens and closes the ways of tasks to the API; client/taskapi implements it.
 type Sockets interface {
-	Open(dir string) error
+	Open(dir string) (there bool, err error) // not there: the agent has no API for tasks
 	Close(dir string) error
 }
 
@@ -127,9 +128,16 @@ var (
 // Name implements hook.Hook.
 func (*TaskAPI) Name() string { return "api" }
 
-// Prestart listens, also for a task that was found running.
+// unixAddress is the variable by which a task finds the API, as clients of it know it.
+const unixAddress = "NOMAD_UNIX_ADDR"
+
+// Prestart listens, also for a task that was found running, and says where.
 func (h *TaskAPI) Prestart(_ context.Context, t *hook.Task) error {
-	return h.Sockets.Open(secretsOf(t))
+	there, err := h.Sockets.Open(secretsOf(t))
+	if there && err == nil {
+		t.Out.Env[unixAddress] = "unix://" + t.Variables()["NOMAD_SECRETS_DIR"] + "/" + taskapi.Name
+	}
+	return err
 }
 
 // Stop takes the socket away.

@@ -16,9 +16,6 @@ import (
 	"berth/internal/port/users"
 )
 
-// eventTemplate is the type of what is said of templates.
-const eventTemplate = "Template"
-
 // Change modes of a template.
 const (
 	changeRestart = "restart"
@@ -53,23 +50,6 @@ var (
 // Name implements hook.Hook.
 func (*Templates) Name() string { return "template" }
 
-// Prestart renders every template. Those with env contribute variables to the task's environment. One that reads what
-// is not there waits for it.
-func (h *Templates) Prestart(ctx context.Context, t *hook.Task) error {
-	for i, tmpl := range t.Task.Templates {
-		if t.Restored || !again(t, tmpl) {
-			if err := h.restored(ctx, t, i, tmpl); err != nil {
-				return err
-			}
-			continue
-		}
-		if _, err := h.render(ctx, t, i, tmpl, true); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // restored leaves files as they are of a process that runs: rewriting them would be a change that nobody asked for.
 // What the servers say by now is looked at when the task is followed: they may not be reached.
 func (h *Templates) restored(ctx context.Context, t *hook.Task, i int, tmpl *job.Template) error {
@@ -77,7 +57,7 @@ func (h *Templates) restored(ctx context.Context, t *hook.Task, i int, tmpl *job
 	case !tmpl.Envvars:
 		return nil
 	case !reads(t, i, tmpl):
-		_, err := h.render(ctx, t, i, tmpl, true)
+		_, err := h.render(ctx, t, i, tmpl)
 		return err
 	}
 	root, rel, err := hook.Place(t, tmpl.DestPath)
@@ -100,7 +80,7 @@ func (h *Templates) Updated(ctx context.Context, t *hook.Task) error {
 		if tmpl.Once {
 			continue
 		}
-		changed, err := h.render(ctx, t, i, tmpl, false)
+		changed, err := h.render(ctx, t, i, tmpl)
 		if fault.Has(err, fault.NotReady) {
 			continue // what was rendered stays
 		}
@@ -143,16 +123,18 @@ func subject(t *hook.Task, i int, tmpl *job.Template) string {
 	return fmt.Sprintf("template %d (%q) of task %q", i+1, tmpl.DestPath, t.Task.Name)
 }
 
-// render renders one template and reports whether its file differs from before. It waits for what the template reads,
-// if it is to.
-func (h *Templates) render(
-	ctx context.Context, t *hook.Task, i int, tmpl *job.Template, waits bool,
-) (changed bool, err error) {
-	name := subject(t, i, tmpl)
-	data, err := h.text(ctx, t, i, tmpl, waits)
+// render renders one template and reports whether its file differs from before.
+func (h *Templates) render(ctx context.Context, t *hook.Task, i int, tmpl *job.Template) (changed bool, err error) {
+	data, err := h.text(ctx, t, i, tmpl)
 	if err != nil {
 		return false, err
 	}
+	return h.write(t, i, tmpl, data)
+}
+
+// write puts a rendering into its place and reports whether it differs from what was there.
+func (h *Templates) write(t *hook.Task, i int, tmpl *job.Template, data []byte) (changed bool, err error) {
+	name := subject(t, i, tmpl)
 	root, rel, err := hook.Place(t, tmpl.DestPath)
 	if err != nil {
 		return false, fault.Note(err, "render", name)
@@ -174,7 +156,7 @@ func (h *Templates) render(
 		}
 	}
 	if changed && !t.Restored && t.Attempt > 1 {
-		t.Emit(&alloc.TaskEvent{Type: eventTemplate, DisplayMessage: "Rendered " + name})
+		t.Emit(&alloc.TaskEvent{Type: alloc.EventTemplate, DisplayMessage: "Rendered " + name})
 	}
 	return changed, nil
 }

@@ -68,7 +68,7 @@ func script(ctx context.Context, t *hook.Task, i int, tmpl *job.Template) error 
 	case err != nil:
 		text = fmt.Sprintf("The %s has changed: %s could not be run: %s", subject(t, i, tmpl), s.Command, err)
 	}
-	t.Emit(&alloc.TaskEvent{Type: eventTemplate, DisplayMessage: text, Message: text})
+	t.Emit(&alloc.TaskEvent{Type: alloc.EventTemplate, DisplayMessage: text, Message: text})
 	if s.FailOnError && (err != nil || code != 0) {
 		return t.Control.Kill(ctx, text)
 	}

@@ -3,7 +3,6 @@ package taskhooks
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -37,6 +36,9 @@ type Sources interface {
 // sayAfter is how long the first answer may take before the task says that it waits for it.
 const sayAfter = 5 * time.Second
 
+// sayNever is how long a task waits that has said what for.
+const sayNever = 1000 * time.Hour
+
 func keyOf(t *hook.Task) sources.Task { return sources.Task{Alloc: t.Alloc.ID, Name: t.Task.Name} }
 
 // template is what a renderer is given.
@@ -64,11 +66,9 @@ func reads(t *hook.Task, i int, tmpl *job.Template) bool {
 	return err == nil && render.Reads(text)
 }
 
-// text is what a template renders. While the servers were not asked for something that it reads, they are; what is not
-// there it waits for, or is NotReady if it is not to wait.
-func (h *Templates) text(
-	ctx context.Context, t *hook.Task, i int, tmpl *job.Template, waits bool,
-) ([]byte, error) {
+// text is what a template renders. While the servers were not asked for something that it reads, they are; where
+// something is not there it is NotReady.
+func (h *Templates) text(ctx context.Context, t *hook.Task, i int, tmpl *job.Template) ([]byte, error) {
 	text, err := template(t, i, tmpl)
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (h *Templates) text(
 		if err != nil && !fault.Has(err, fault.NotReady) {
 			return nil, fault.Note(err, "render", text.Name)
 		}
-		out, rerr := h.Renderer.Render(ctx, text, t.Variables(), known)
+		out, rerr := h.rendered(ctx, t, text, known)
 		switch {
 		case rerr != nil:
 			return nil, rerr
@@ -89,24 +89,30 @@ func (h *Templates) text(
 		}
 		h.Sources.Want(keyOf(t), out.Asks)
 		why := waitsFor(out, err)
-		if !waits && len(out.Asks) == 0 {
+		if len(out.Asks) == 0 {
 			return nil, fault.New(fault.NotReady, "render", text.Name, why)
 		}
 		patience := sayAfter
-		if len(out.Asks) == 0 {
-			patience = 0
-		}
 		if said == why {
 			patience = time.Hour
 		}
 		if err := await(ctx, heard, patience, func() {
 			said = why
-			message := fmt.Sprintf("The %s %s", text.Name, why)
-			t.Emit(&alloc.TaskEvent{Type: eventTemplate, DisplayMessage: message, Message: message})
+			sayWait(t, "The "+text.Name+" "+why)
 		}); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// sayWait says what is waited for.
+func sayWait(t *hook.Task, text string) {
+	t.Emit(&alloc.TaskEvent{
+		Type:           alloc.EventTemplate,
+		DisplayMessage: text,
+		Message:        text,
+		Details:        map[string]string{alloc.DetailWaits: "true"},
+	})
 }
 
 func (h *Templates) known(t *hook.Task) (render.Known, <-chan struct{}, error) {
@@ -192,9 +198,10 @@ func (h *Templates) refresh(ctx context.Context, of *hook.Task) error {
 		if tmpl.Once || !reads(&t, i, tmpl) {
 			continue
 		}
-		data, err := h.text(ctx, &t, i, tmpl, false)
+		data, err := h.text(ctx, &t, i, tmpl)
 		if fault.Has(err, fault.NotReady) {
-			t.Emit(&alloc.TaskEvent{Type: eventTemplate, DisplayMessage: "What was rendered stays: " + err.Error()})
+			text := "What was rendered stays: " + err.Error()
+			t.Emit(&alloc.TaskEvent{Type: alloc.EventTemplate, DisplayMessage: text})
 			continue
 		}
 		if err != nil {

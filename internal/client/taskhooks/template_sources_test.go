@@ -74,7 +74,13 @@ func reader(t *testing.T, tmpl *job.Template) (*templated, *servers, *taskhooks.
 	x := withTemplates(t, driver.IsolationChroot, tmpl)
 	x.Alloc = &alloc.Alloc{ID: "a"}
 	said := &[]string{}
-	x.Emit = func(e *alloc.TaskEvent) { *said = append(*said, e.DisplayMessage) }
+	x.Emit = func(e *alloc.TaskEvent) {
+		text := e.DisplayMessage
+		if e.Details[alloc.DetailWaits] == "true" { // whoever shows the alloc shows this as what it waits for
+			text = "waiting: " + text
+		}
+		*said = append(*said, text)
+	}
 	s := &servers{known: render.Known{}, heard: make(chan struct{})}
 	return x, s, &taskhooks.Templates{Renderer: here{}, Sources: s}, said
 }
@@ -90,7 +96,8 @@ func TestATemplateWaitsForWhatItReads(t *testing.T) {
 		s.say("p", "")
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if len(done) > 0 || len(*said) != 2 || !strings.Contains((*said)[0], "waits for the servers") ||
+		if len(done) > 0 || len(*said) != 2 || !strings.HasPrefix((*said)[0], "waiting: ") ||
+			!strings.Contains((*said)[0], "waits for the servers") || !strings.HasPrefix((*said)[1], "waiting: ") ||
 			!strings.Contains((*said)[1], `task "web" waits for variable "p", which is not there`) {
 			t.Fatalf("it says %q, and has ended %d times", *said, len(done))
 		}

@@ -114,25 +114,40 @@ func (r *Runner) suspended() string {
 	return r.orders.suspended
 }
 
-// Revive makes a dead task ready to start again (a restart of all tasks).
-func (r *Runner) Revive(reason string) error {
+// Renew has the task run anew with all others of its alloc: what runs of it is ended by EndRound, and it starts when
+// its turn comes again. Revived reports one that was dead, which is to be run again. What comes to its end stays out.
+func (r *Runner) Renew(reason string, noDelay bool) (revived bool, err error) {
 	r.mu.Lock()
-	dead := r.dead
-	r.dead = false
-	r.prepared = false
-	r.orders.kill = nil
-	r.mu.Unlock()
-	if !dead {
-		return r.Restart(reason, false)
+	revived = r.dead
+	if r.orders.kill != nil && !revived || r.rec.Over && !revived {
+		r.mu.Unlock()
+		return false, nil
 	}
-	return r.update(func(rec *localstate.Task) {
-		rec.Over = false
+	r.orders.due, r.orders.noDelay = false, noDelay
+	if revived {
+		r.dead, r.prepared = false, false
+		r.orders.kill = nil
+	}
+	r.mu.Unlock()
+	return revived, r.update(func(rec *localstate.Task) {
+		rec.Again = true
 		rec.NotBefore = time.Time{}
-		rec.Started = false
-		rec.State.State = alloc.TaskPending
-		rec.State.Failed = false
-		rec.State.FinishedAt = time.Time{}
+		if revived {
+			rec.Over = false
+			rec.State.State = alloc.TaskPending
+			rec.State.Failed = false
+			rec.State.FinishedAt = time.Time{}
+		}
 		r.addEvent(rec, &alloc.TaskEvent{Type: alloc.EventRestartSignal, DisplayMessage: reason, Message: reason})
+	})
+}
+
+// EndRound ends what runs of a task that is to run anew.
+func (r *Runner) EndRound() {
+	r.order(func(o *orders) {
+		if !r.dead && o.kill == nil && r.rec.Again && (r.live != nil || r.rec.Handle != nil) {
+			o.restart, o.failed = "all tasks run anew", false
+		}
 	})
 }
 
@@ -166,6 +181,40 @@ func (r *Runner) Live() (driver.Task, error) {
 		return nil, fault.New(fault.Conflict, "reach", r.subject(), "it does not run")
 	}
 	return r.live, nil
+}
+
+// RunCommand runs a command in the process that runs now, with ${…} filled in as at its start, and returns its exit
+// code. What it prints, on either stream, goes to out. One whose ctx ends is killed.
+func (r *Runner) RunCommand(ctx context.Context, command []string, out io.Writer) (int, error) {
+	t, err := r.hookTask()
+	if err != nil {
+		return 0, err
+	}
+	r.mu.Lock()
+	t.Out = r.out
+	r.mu.Unlock()
+	words := make([]string, 0, len(command))
+	for _, w := range command {
+		text, err := t.Interpolate(w)
+		if err != nil {
+			return 0, fault.Note(err, "run a command in", r.subject())
+		}
+		words = append(words, text)
+	}
+	return r.run(ctx, words, out)
+}
+
+// run runs a command whose texts are put together.
+func (r *Runner) run(ctx context.Context, command []string, out io.Writer) (int, error) {
+	live, err := r.Live()
+	if err != nil {
+		return 0, err
+	}
+	res, err := live.Exec(ctx, driver.ExecRequest{Command: command, Stdout: out, Stderr: out})
+	if res.Signal != 0 && err == nil {
+		return res.Signal + 128, nil // as shells tell it
+	}
+	return res.ExitCode, err
 }
 
 // Update takes over the alloc as the servers changed it in place.
@@ -215,13 +264,5 @@ func (c control) Kill(_ context.Context, reason string) error {
 }
 
 func (c control) Run(ctx context.Context, command []string) (int, error) {
-	live, err := c.r.Live()
-	if err != nil {
-		return 0, err
-	}
-	res, err := live.Exec(ctx, driver.ExecRequest{Command: command, Stdout: io.Discard, Stderr: io.Discard})
-	if res.Signal != 0 && err == nil {
-		return res.Signal + 128, nil
-	}
-	return res.ExitCode, err
+	return c.r.run(ctx, command, io.Discard)
 }

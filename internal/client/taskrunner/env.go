@@ -3,6 +3,7 @@ package taskrunner
 import (
 	"path/filepath"
 
+	"berth/internal/base/redact"
 	"berth/internal/client/allocdir"
 	"berth/internal/derive/taskenv"
 	"berth/internal/model/alloc"
@@ -25,6 +26,7 @@ type EnvSource struct {
 	Dir          allocdir.Dir
 	// Isolation decides how the task sees its directories.
 	Isolation driver.Isolation
+	Secrets   redact.Map // see taskenv.Source
 }
 
 // NewEnv builds the environment that does not depend on hooks: see taskenv.New.
@@ -39,6 +41,7 @@ func NewEnv(s EnvSource) (taskenv.Env, error) {
 		Region:       s.Region,
 		ParentCgroup: s.ParentCgroup,
 		Network:      s.Network,
+		Secrets:      s.Secrets,
 		MemoryMaxMB:  s.Caps.MemoryMax(given.MemoryMB, given.MemoryMaxMB),
 		Dirs: taskenv.Dirs{
 			Alloc:   s.view(s.Dir.SharedDir()),

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/redact"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/hook"
 	"berth/internal/client/localstate"
 	"berth/internal/derive/taskenv"
 	"berth/internal/model/alloc"
+	"berth/internal/model/cores"
 	"berth/internal/model/job"
 	"berth/internal/port/driver"
 )
@@ -26,6 +28,11 @@ func (r *Runner) prepare(ctx context.Context) {
 			Details: map[string]string{"message": text}})
 	}
 	for attempt := 0; ctx.Err() == nil; attempt++ {
+		if err := r.driverKnown(); err != nil {
+			r.say(alloc.EventDriver, err)
+			pause.Sleep(ctx, attempt+1)
+			continue
+		}
 		err := r.prestart(ctx, false)
 		switch {
 		case ctx.Err() != nil:
@@ -47,6 +54,17 @@ func (r *Runner) prepare(ctx context.Context) {
 		r.say(alloc.EventStorageWaiting, err)
 		pause.Sleep(ctx, attempt+1)
 	}
+}
+
+// driverKnown reports, as fault.NotReady, that nobody knows yet what the task's driver takes and can do: its plugin has
+// not been connected since the agent began.
+func (r *Runner) driverKnown() error {
+	_, _, task := r.current()
+	d, err := r.cfg.Drivers.Dispense(task.Driver)
+	if err != nil || !d.Info().Unknown {
+		return nil // one that is not there is refused where it is used
+	}
+	return fault.New(fault.NotReady, "prepare", r.subject(), "the plugin of driver "+d.Name()+" is not connected yet")
 }
 
 // prestart runs one round of prestart hooks, in order, and keeps what they contribute.
@@ -132,7 +150,7 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := r.env(b, group, task, d.Info())
+	env, err := r.env(b, group, task, d.Info(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +159,7 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 		Job:        b.Job,
 		Group:      group,
 		Task:       task,
-		User:       hook.UserOf(task, d.Info()),
+		User:       hook.OwnerOf(task, d.Info()),
 		DriverInfo: d.Info(),
 		Dir:        r.cfg.Dir.Path(),
 		AllocDir:   r.cfg.Dir.SharedDir(),
@@ -152,13 +170,35 @@ func (r *Runner) hookTask() (*hook.Task, error) {
 		Control:    control{r},
 		Out:        hook.Output{Env: map[string]string{}},
 	}
-	t.Interpolate = func(s string) (string, error) { return env.With(t.Out.Env).Replace(s) }
-	t.Variables = func() map[string]string { return env.With(t.Out.Env).All() }
+	now := func() (taskenv.Env, error) {
+		if t.Out.Secrets == nil {
+			return env.With(t.Out.Env), nil
+		}
+		env, err := r.env(b, group, task, d.Info(), t.Out.Secrets())
+		return env.With(t.Out.Env), err
+	}
+	t.Interpolate = func(s string) (string, error) {
+		env, err := now()
+		if err != nil {
+			return "", err
+		}
+		return env.Replace(s)
+	}
+	t.Variables = func() map[string]string {
+		env, err := now()
+		if err != nil { // it grew too large with the secrets: the start says so
+			return map[string]string{}
+		}
+		return env.All()
+	}
 	return t, nil
 }
 
-func (r *Runner) env(b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info) (taskenv.Env, error) {
+func (r *Runner) env(
+	b alloc.Bundle, group *job.TaskGroup, task *job.Task, info driver.Info, secrets redact.Map,
+) (taskenv.Env, error) {
 	return NewEnv(EnvSource{
+		Secrets:      secrets,
 		Bundle:       b,
 		Group:        group,
 		Task:         task,
@@ -194,7 +234,11 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 	r.mu.Lock()
 	out, attempt := r.out, r.rec.Attempt
 	r.mu.Unlock()
-	env, err := r.env(b, group, task, d.Info())
+	var secrets redact.Map
+	if out.Secrets != nil {
+		secrets = out.Secrets()
+	}
+	env, err := r.env(b, group, task, d.Info(), secrets)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,6 +257,7 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 		MemoryMB:    asked.MemoryMB,
 		MemoryMaxMB: asked.MemoryMaxMB,
 		PIDs:        asked.PIDs,
+		CpusetCores: cores.Format(asked.Cores),
 	})
 	if err != nil {
 		return nil, nil, fault.Note(err, "start", r.subject())
@@ -235,6 +280,12 @@ func (r *Runner) taskConfig() (driver.Driver, *driver.TaskConfig, error) {
 		Network:       r.cfg.Network.Get(),
 		CSIPluginNode: out.CSIPluginNode,
 	}
+	if n := r.cfg.Network.Status(); n != nil {
+		cfg.Address = n.Address
+	}
+	for _, p := range b.Alloc.Resources.Ports {
+		cfg.Ports = append(cfg.Ports, driver.Port{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})
+	}
 	return d, cfg, nil
 }
 
@@ -252,10 +303,11 @@ func logConfig(l *job.LogConfig, dir allocdir.Dir) driver.LogConfig {
 	return c
 }
 
-// start starts the process and writes its handle down before anything relies on it.
+// start starts the process, and takes up what a start has begun that was cut off.
 func (r *Runner) start(ctx context.Context) {
+	cutOff := false
 	err := r.update(func(rec *localstate.Task) {
-		if !rec.Starting {
+		if cutOff = rec.Starting; !cutOff {
 			rec.Attempt++
 			rec.Starting = true
 			rec.OOMKills = 0
@@ -265,9 +317,16 @@ func (r *Runner) start(ctx context.Context) {
 		r.refuse(alloc.EventSetupFailure, err)
 		return
 	}
+	// Of a start that was cut off a process may live: it is aborted when nothing is to be started any more.
+	failed := func(event string, err error) {
+		if !cutOff {
+			r.notBegun()
+		}
+		r.refuse(event, err)
+	}
 	d, cfg, err := r.taskConfig()
 	if err != nil {
-		r.refuse(alloc.EventSetupFailure, err)
+		failed(alloc.EventSetupFailure, err)
 		return
 	}
 	live, err := d.Start(ctx, cfg)
@@ -275,20 +334,35 @@ func (r *Runner) start(ctx context.Context) {
 		r.passAttempt(over)
 		return
 	}
-	if err != nil {
-		if ctx.Err() == nil {
-			r.startFailed(ctx, err)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return
+	case fault.Has(err, fault.NotReady):
+		if !cutOff {
+			r.notBegun()
 		}
+		r.say(alloc.EventDriver, err)
+		pause.Sleep(ctx, steady)
+		return
+	default:
+		failed(alloc.EventDriverFailure, err)
 		return
 	}
+	r.started(ctx, live, cfg)
+}
+
+// started writes a process's handle down before anything relies on it.
+func (r *Runner) started(ctx context.Context, live driver.Task, cfg *driver.TaskConfig) {
 	h := live.Handle()
 	capped := r.memoryCap(cfg)
-	err = r.update(func(rec *localstate.Task) {
+	err := r.update(func(rec *localstate.Task) {
 		r.live, r.restored = live, false
 		rec.Handle = &h
 		rec.MemoryCapMB = capped
 		rec.Starting = false
 		rec.Started = true
+		rec.Again = rec.Again && !r.orders.due // one that started before its turn starts once more
 		rec.State.State = alloc.TaskRunning
 		rec.State.StartedAt = time.Now()
 		rec.State.FinishedAt = time.Time{}
@@ -325,14 +399,9 @@ func (r *Runner) passAttempt(over *driver.AttemptOver) {
 	})
 }
 
-// startFailed judges an error of the driver's start.
-func (r *Runner) startFailed(ctx context.Context, err error) {
-	if fault.Has(err, fault.NotReady) {
-		r.say(alloc.EventDriver, err)
-		pause.Sleep(ctx, steady)
-		return
-	}
-	r.refuse(alloc.EventDriverFailure, err)
+// notBegun notes that nothing of a start is there.
+func (r *Runner) notBegun() {
+	_ = r.update(func(rec *localstate.Task) { rec.Starting = false }) // said by update; it is aborted otherwise
 }
 
 // refuse ends a start that did not happen: for good when the error will not pass, else by the restart policy.
@@ -369,18 +438,23 @@ func final(err error) bool {
 	case fault.Invalid, fault.Unsupported, fault.Denied, fault.NotFound:
 		return true
 	}
-	return false
+	own := (*hook.Failure)(nil)
+	return errors.As(err, &own) && own.Final
 }
 
 // sayReady says that what the task waited for is there, where that it waits is the last that was said of it: what does
 // not hold any more is no reason.
 func (r *Runner) sayReady() {
 	all := r.State().Events
-	if n := len(all); n == 0 || all[n-1].Type != alloc.EventStorageWaiting {
+	if len(all) == 0 || !all[len(all)-1].Waits() {
 		return
 	}
+	event := alloc.EventStorageReady
+	if all[len(all)-1].Type == alloc.EventNetworkWaiting {
+		event = alloc.EventNetworkReady
+	}
 	const text = "What the start waited for is there"
-	r.emit(&alloc.TaskEvent{Type: alloc.EventStorageReady, DisplayMessage: text, Message: text})
+	r.emit(&alloc.TaskEvent{Type: event, DisplayMessage: text, Message: text})
 }
 
 // say makes an event of a reason for waiting, once per reason.

@@ -131,6 +131,7 @@ func (r *Runner) stop(ctx context.Context) {
 	if kill != nil {
 		noDelay = kill.NoDelay
 	}
+	r.leave(ctx)
 	if !noDelay {
 		r.shutdownDelay(ctx, task.ShutdownDelay, exit)
 	}
@@ -147,9 +148,23 @@ func (r *Runner) stop(ctx context.Context) {
 	if !stopped {
 		return
 	}
-	r.gone(ctx, res, kill != nil)
+	verdict := keep
 	if kill == nil && restart != "" {
-		r.conclude(restartEnding(failed), 0)
+		verdict = r.verdict(restartEnding(failed), 0)
+	}
+	r.gone(ctx, res, kill != nil, verdict)
+}
+
+// leave has it said that the task is about to end.
+func (r *Runner) leave(ctx context.Context) {
+	t, err := r.hookTask()
+	if err != nil {
+		return // its texts can't be put together, and nothing was said of it
+	}
+	for _, h := range r.cfg.Hooks {
+		if l, ok := h.(hook.Leaver); ok {
+			l.Leave(ctx, t)
+		}
 	}
 }
 
@@ -195,6 +210,25 @@ func (r *Runner) endWith(ctx context.Context, live driver.Task, signal string, g
 	return false
 }
 
+// abort ends what a start may have left that was cut off, by its kill or by the death of the agent that made it.
+func (r *Runner) abort(ctx context.Context) {
+	b, _, task := r.current()
+	for tries := 0; ctx.Err() == nil; tries++ {
+		d, err := r.cfg.Drivers.Dispense(task.Driver)
+		if err == nil {
+			err = d.Abort(ctx, b.Alloc.ID, task.Name, r.attempt())
+		}
+		if err == nil {
+			r.notBegun()
+			return
+		}
+		if ctx.Err() == nil {
+			r.say(alloc.EventDriver, fault.Note(err, "stop what was being started of", r.subject()))
+			pause.Sleep(ctx, tries+1)
+		}
+	}
+}
+
 // collect ends what an exited process left behind and asks the restart policy.
 func (r *Runner) collect(ctx context.Context) {
 	r.mu.Lock()
@@ -209,21 +243,25 @@ func (r *Runner) collect(ctx context.Context) {
 			return
 		}
 	}
-	r.gone(ctx, exit, false)
 	r.mu.Lock()
-	asked, kill := r.orders.restart != "", r.orders.kill != nil
+	asked, kill := r.orders.restart != "" || r.rec.Again, r.orders.kill != nil // it was to end in its turn
 	failed := r.orders.failed
 	r.mu.Unlock()
+	verdict := keep
 	switch {
 	case kill:
 	case asked:
-		r.conclude(restartEnding(failed), 0)
+		verdict = r.verdict(restartEnding(failed), 0)
 	case exit.Successful():
-		r.conclude(alloc.EndedWell, exit.Ended.Sub(started))
+		verdict = r.verdict(alloc.EndedWell, exit.Ended.Sub(started))
 	default:
-		r.conclude(alloc.EndedBadly, exit.Ended.Sub(started))
+		verdict = r.verdict(alloc.EndedBadly, exit.Ended.Sub(started))
 	}
+	r.gone(ctx, exit, false, verdict)
 }
+
+// keep leaves to what has the task killed what becomes of it.
+func keep(*localstate.Task) {}
 
 // restartEnding is how a run ended that somebody ended: one whose checks failed has failed.
 func restartEnding(failed bool) alloc.Ending {
@@ -233,10 +271,28 @@ func restartEnding(failed bool) alloc.Ending {
 	return alloc.RestartAsked
 }
 
-// gone notes that no process of the task is left.
-func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool) {
+// gone runs the hooks for the end of a process, and then notes that none is left, and the verdict on what follows with
+// it, in one write: a record that said the one without the other would have a task that ended well run again after a
+// crash. Until then it has the process and how it ended, from which an agent that starts comes here again.
+func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool, verdict func(*localstate.Task)) {
+	r.mu.Lock()
+	r.live = nil
+	r.mu.Unlock()
+	// Without it the driver is gone from this node, and no hook ran for it in this agent run.
+	if t, err := r.hookTask(); err == nil {
+		for _, h := range r.cfg.Hooks {
+			e, ok := h.(hook.Exiter)
+			if !ok {
+				continue
+			}
+			if err := e.Exited(ctx, t); err != nil && ctx.Err() == nil {
+				r.hookFailed(h.Name(), err)
+			} else if err != nil {
+				return // it was cut off: the next agent run does it again
+			}
+		}
+	}
 	_ = r.update(func(rec *localstate.Task) { // said by update; the next agent run finds no process and says so again
-		r.live = nil
 		r.exit = nil
 		r.prepared = false
 		rec.Handle, rec.Exit = nil, nil
@@ -251,22 +307,17 @@ func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool) {
 		if killed {
 			r.addEvent(rec, &alloc.TaskEvent{Type: alloc.EventKilled, DisplayMessage: "Task successfully killed"})
 		}
+		verdict(rec)
 	})
-	t, err := r.hookTask()
-	if err != nil {
-		return // the driver is gone from this node: no hook ran for it in this agent run
-	}
-	for _, h := range r.cfg.Hooks {
-		if e, ok := h.(hook.Exiter); ok {
-			if err := e.Exited(ctx, t); err != nil && ctx.Err() == nil {
-				r.hookFailed(h.Name(), err)
-			}
-		}
-	}
 }
 
-// conclude applies the restart policy.
+// conclude applies the restart policy to a start that did not happen.
 func (r *Runner) conclude(e alloc.Ending, ran time.Duration) {
+	_ = r.update(r.verdict(e, ran)) // said by update
+}
+
+// verdict is what the restart policy makes of an end.
+func (r *Runner) verdict(e alloc.Ending, ran time.Duration) func(*localstate.Task) {
 	b, group, task := r.current()
 	policy := task.RestartPolicy
 	if policy == nil {
@@ -290,10 +341,10 @@ func (r *Runner) conclude(e alloc.Ending, ran time.Duration) {
 		Ran:       ran,
 		Jitter:    rand.Float64(),
 	})
-	_ = r.update(func(rec *localstate.Task) { // said by update
+	return func(rec *localstate.Task) {
 		r.orders.restart, r.prepared = "", false
 		r.orders.failed = false
-		rec.Memory, rec.Starting = v.Memory, false
+		rec.Memory = v.Memory
 		if !v.Restart {
 			rec.Over, rec.State.Failed = true, v.Failed
 			if v.Failed || e != alloc.EndedWell {
@@ -318,7 +369,7 @@ func (r *Runner) conclude(e alloc.Ending, ran time.Duration) {
 				Details: map[string]string{"start_delay": fmt.Sprint(int64(v.Delay)),
 					"restart_reason": v.Reason},
 			})
-	})
+	}
 }
 
 // finish runs the stop hooks; after that the task is dead.

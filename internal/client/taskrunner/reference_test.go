@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"berth/internal/model/alloc"
+	"berth/internal/model/job"
 	"berth/internal/port/driver"
 	"berth/internal/testkit/reference"
 )
@@ -17,10 +18,16 @@ func TestThePageOfTheEnvironmentIsWhole(t *testing.T) {
 	s.Bundle.Alloc.Name = "j.g[3]"
 	s.Bundle.Alloc.Resources.Ports = s.Bundle.Alloc.Resources.Ports[:1] // http
 	s.Network = &alloc.NetworkStatus{Interface: "eth0", Address: "172.26.64.2"}
+	given := s.Bundle.Alloc.Resources.Tasks[s.Task.Name]
+	given.Cores = []uint16{1}
+	s.Bundle.Alloc.Resources.Tasks[s.Task.Name] = given
 	s.Task.Env, s.Task.Meta = nil, map[string]string{"k": "v"}
 	s.Group.Meta, s.Bundle.Job.Meta = nil, nil
-	forms := strings.NewReplacer("my_task", "<task>", "http", "<label>", "META_k", "META_<name>", "META_K",
-		"META_<NAME>")
+	s.Group.Services = []*job.Service{{Connect: &job.Connect{SidecarService: &job.SidecarService{Proxy: &job.Proxy{
+		Upstreams: []*job.Upstream{{DestinationName: "peer", LocalBindPort: 1}},
+	}}}}}
+	forms := strings.NewReplacer("peer", "<service>", "my_task", "<task>", "http", "<label>",
+		"META_k", "META_<name>", "META_K", "META_<NAME>")
 	var there []string
 	for _, name := range slices.Sorted(maps.Keys(envOf(t, s).Vars)) {
 		there = append(there, forms.Replace(name))

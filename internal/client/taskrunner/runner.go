@@ -73,9 +73,12 @@ type Config struct {
 
 // Runner runs one task. Run does the work; the other methods give it orders or look at it, from every goroutine.
 type Runner struct {
-	cfg    Config
-	wake   lifecycle.Signal
-	saving sync.Mutex // held from a change to its write, so that writes come in the order of changes
+	cfg  Config
+	wake lifecycle.Signal
+	held struct {
+		save sync.Mutex // from a change to its write, so that writes come in the order of changes
+		run  sync.Mutex // by Run: one that was dead and runs anew waits for its last run to return
+	}
 
 	mu     sync.Mutex
 	bundle alloc.Bundle
@@ -135,6 +138,8 @@ func New(cfg Config) *Runner {
 
 // Run takes the task's steps until it is dead or ctx ends. The end of ctx leaves the process running.
 func (r *Runner) Run(ctx context.Context) error {
+	r.held.run.Lock()
+	defer r.held.run.Unlock()
 	g, gctx := lifecycle.NewGroup(ctx)
 	if r.restored {
 		g.Go("hooks of a restored task", func() error {
@@ -170,6 +175,8 @@ func (r *Runner) step(ctx context.Context, do alloc.TaskDo) {
 		r.watch(ctx)
 	case alloc.TaskStop:
 		r.stop(ctx)
+	case alloc.TaskAbort:
+		r.abort(ctx)
 	case alloc.TaskCollect:
 		r.collect(ctx)
 	case alloc.TaskFinish:
@@ -199,6 +206,8 @@ func (r *Runner) facts(now time.Time) alloc.TaskFacts {
 		f.Process = alloc.ProcessAttached
 	case r.rec.Handle != nil:
 		f.Process = alloc.ProcessRecorded
+	case r.rec.Starting:
+		f.Process = alloc.ProcessBegun
 	}
 	return f
 }
@@ -280,8 +289,8 @@ func (r *Runner) update(fn func(*localstate.Task)) error {
 }
 
 func (r *Runner) changeAndSave(fn func(*localstate.Task)) error {
-	r.saving.Lock()
-	defer r.saving.Unlock()
+	r.held.save.Lock()
+	defer r.held.save.Unlock()
 	r.mu.Lock()
 	fn(&r.rec)
 	rec := r.rec
@@ -308,11 +317,12 @@ func (r *Runner) addEvent(rec *localstate.Task, e *alloc.TaskEvent) {
 	}
 }
 
-// Emit adds an event to the task's history. What storage is waited for it keeps to itself while the task runs or has
-// ended, since what the agent asks for anew after its own restart keeps neither waiting, until the task has to start.
+// Emit adds an event to the task's history. What is waited for before a start it keeps to itself while the task runs
+// or has ended, since what the agent asks for anew after its own restart keeps neither waiting, until the task has to
+// start.
 func (r *Runner) Emit(e *alloc.TaskEvent) {
 	c := *e
-	if e.Type == alloc.EventStorageWaiting {
+	if e.Waits() {
 		r.mu.Lock()
 		waits := !r.dead && !r.rec.Over && r.live == nil && r.rec.Handle == nil
 		r.unsaid = nil
@@ -352,13 +362,15 @@ func (r *Runner) View() alloc.TaskView {
 	defer r.mu.Unlock()
 	t := r.task()
 	return alloc.TaskView{
-		Name:    r.cfg.Task,
-		Role:    alloc.RoleOf(t),
-		Leader:  t.Leader,
-		State:   r.rec.State.State,
-		Failed:  r.rec.State.Failed,
-		Started: r.rec.Started,
-		Ordered: r.orders.kill != nil,
+		Name:       r.cfg.Task,
+		Role:       alloc.RoleOf(t),
+		Leader:     t.Leader,
+		State:      r.rec.State.State,
+		Failed:     r.rec.State.Failed,
+		Started:    r.rec.Started,
+		Ordered:    r.orders.kill != nil,
+		Again:      r.rec.Again,
+		Restarting: r.orders.restart != "",
 	}
 }
 
@@ -370,6 +382,14 @@ func (r *Runner) ProcessGone() (bool, string) {
 		return true, ""
 	}
 	return false, "task " + r.cfg.Task + " has a process"
+}
+
+// Begins reports whether the task is being prepared or started: what its hooks fetch and write takes of the disk
+// already.
+func (r *Runner) Begins() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.interrupt != nil
 }
 
 // task is the job's description of the task. The caller holds the lock.

@@ -47,6 +47,7 @@ type bench struct {
 
 	mu    sync.Mutex
 	saved *localstate.Task
+	all   []*localstate.Task // every record that was written
 }
 
 // prestart is a hook that answers as the story says.
@@ -83,6 +84,7 @@ func (b *bench) SaveTask(_ string, rec *localstate.Task) error {
 	defer b.mu.Unlock()
 	c := *rec
 	b.saved = &c
+	b.all = append(b.all, &c)
 	return nil
 }
 
@@ -124,6 +126,17 @@ func (b *bench) end() {
 	b.g.Stop()
 	if err := b.g.Wait(); err != nil {
 		b.t.Error(err)
+	}
+}
+
+// forget has the record say what it says between the start of a process and its answer.
+func (b *bench) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, rec := range b.all {
+		if rec.Starting {
+			b.saved = rec
+		}
 	}
 }
 
@@ -243,6 +256,30 @@ var stories = []struct {
 		b.do("the agent starts", b.start)
 		b.do("kill", func() { kill(b) })
 	}},
+	{"the_agent_dies_before_a_start_is_written_down", job.TypeService, nil, func(b *bench) {
+		b.do("start", b.start)
+		b.do("the agent ends", b.end)
+		b.forget()
+		b.do("the agent starts, and is told to kill", func() { b.start(); kill(b) })
+	}},
+	{"prestart_fails_for_good", job.TypeService, nil, func(b *bench) {
+		b.hook.answer(&hook.Failure{
+			Event: alloc.EventConsulToken,
+			Final: true,
+			Err:   fault.New(fault.Timeout, "get", "the token", "nobody answers"),
+		})
+		b.do("start", b.start)
+		b.after(time.Hour)
+	}},
+	{"a_start_that_was_cut_off_is_refused", job.TypeService, nil, func(b *bench) {
+		b.do("start", b.start)
+		b.do("the agent ends", b.end)
+		b.forget()
+		b.driver.Fail = func(*driver.TaskConfig) error {
+			return fault.New(fault.Invalid, "start", "it", "the driver knows no such option")
+		}
+		b.do("the agent starts", b.start)
+	}},
 	{"the_agent_restarts_while_a_task_ends", job.TypeService, map[string]any{"ignore_signals": true}, func(b *bench) {
 		b.do("start", b.start)
 		b.do("kill", func() { kill(b) })
@@ -353,6 +390,34 @@ func TestStories(t *testing.T) {
 					t.Errorf("it went otherwise than in %s:\n%s", path, got)
 				}
 			})
+		})
+	}
+}
+
+// Given a task that ended by itself, when the agent is killed after any of the writes since its end was known, then the
+// next run comes to the same verdict, and a task that ended well does not run again.
+func TestAnEndIsConcludedOnceWhereverTheAgentDies(t *testing.T) {
+	for _, code := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, job.TypeBatch, map[string]any{"run_for": "3s", "exit_code": code})
+			b.job.TaskGroups[0].RestartPolicy.Attempts = 0
+			b.start()
+			time.Sleep(time.Minute)
+			b.end()
+			known := slices.IndexFunc(b.all, func(rec *localstate.Task) bool { return rec.Exit != nil })
+			if known < 0 || !b.saved.Over || b.saved.Attempt != 1 || b.saved.State.Failed != (code != 0) {
+				t.Fatalf("the task ended as %+v, its end is known from write %d on", b.saved, known)
+			}
+			for i, rec := range b.all[known:] {
+				b.saved = rec
+				b.start()
+				time.Sleep(time.Minute)
+				b.end()
+				if end := b.saved; !end.Over || end.Attempt != 1 || end.State.Failed != (code != 0) {
+					t.Errorf("exit %d, killed after write %d of %d: attempt %d, over %t, failed %t", code, known+i+1,
+						len(b.all), end.Attempt, end.Over, end.State.Failed)
+				}
+			}
 		})
 	}
 }

@@ -15,23 +15,35 @@ type Step struct {
 	Wake   time.Time // zero: never; when to look again
 }
 
-// Decide says what a job does at a time. Of what it missed, while nobody led or it was held up, it makes good one.
-func Decide(j *job.Job, now time.Time) (Step, error) {
+// Plan is what follows from a job's times and its last launch. It holds while the job's record says the same, whatever
+// the time: so it is made once, and asked at each look.
+type Plan struct {
+	times *cron.Times
+	since time.Time
+	first time.Time // the first time after since; zero: there is none
+}
+
+// Of makes a job's plan. A job that is not launched by the clock has one without times.
+func Of(j *job.Job) (Plan, error) {
 	if j.Periodic == nil || !j.Periodic.Enabled || j.Stop {
-		return Step{}, nil
+		return Plan{}, nil
 	}
 	t, err := cron.Read(j.Periodic.Crons(), j.Periodic.TimeZone)
 	if err != nil {
-		return Step{}, err
+		return Plan{}, err
 	}
-	since := Since(j)
-	if due := t.Missed(since, now); !due.IsZero() {
-		return Step{Launch: due, Wake: t.Next(now)}, nil
+	p := Plan{times: t, since: Since(j)}
+	p.first = t.Next(p.since)
+	return p, nil
+}
+
+// At says what a job does at a time. Of what it missed, while nobody led or it was held up, it makes good one. Where
+// the clock went back, what was launched is not launched again: it waits for the first time after that.
+func (p Plan) At(now time.Time) Step {
+	if p.first.IsZero() || p.first.After(now) {
+		return Step{Wake: p.first}
 	}
-	if since.After(now) { // the clock went back: what was launched is not launched again
-		now = since
-	}
-	return Step{Wake: t.Next(now)}, nil
+	return Step{Launch: p.times.Missed(p.since, now), Wake: p.times.Next(now)}
 }
 
 // Since is the time after which a job has launched nothing yet.

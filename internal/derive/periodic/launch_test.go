@@ -23,20 +23,24 @@ func TestOneOfWhatWasMissedIsMadeGood(t *testing.T) {
 		Periodic:   &job.PeriodicConfig{Enabled: true, Specs: []string{"0 * * * *"}},
 	}
 	now := at("2026-02-03T10:20:00Z")
-	step, err := Decide(j, now)
+	decide := func(now time.Time) (Step, error) {
+		plan, err := Of(j)
+		return plan.At(now), err
+	}
+	step, err := decide(now)
 	if err != nil || !step.Launch.Equal(at("2026-02-03T10:00:00Z")) || !step.Wake.Equal(at("2026-02-03T11:00:00Z")) {
 		t.Fatal(step, err)
 	}
 	j.LastLaunch = step.Launch.Unix()
-	if step, err = Decide(j, now); err != nil || !step.Launch.IsZero() {
+	if step, err = decide(now); err != nil || !step.Launch.IsZero() {
 		t.Fatal("launched twice", step, err)
 	}
-	step, err = Decide(j, now.Add(-5*time.Hour))
+	step, err = decide(now.Add(-5 * time.Hour))
 	if err != nil || !step.Launch.IsZero() || !step.Wake.Equal(at("2026-02-03T11:00:00Z")) {
 		t.Fatal("the clock went back", step, err)
 	}
 	j.Stop = true
-	if step, err = Decide(j, now.Add(time.Hour)); err != nil || step != (Step{}) {
+	if step, err = decide(now.Add(time.Hour)); err != nil || step != (Step{}) {
 		t.Fatal("it is stopped", step, err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"berth/internal/model/consul"
 	"berth/internal/model/job"
 )
 
@@ -21,17 +22,19 @@ type Check struct {
 	Name    string
 	Service *Instance
 	Of      *job.ServiceCheck
-	Task    string // that is restarted when it fails, as the job says; empty: all tasks
-	Address string // host:port
+	Task    string // that is restarted when it fails and that a script runs in, as the job says; empty: all tasks
+	Address string // host:port; empty: it is a script
 	Path    string
 	Body    string
 	Header  map[string][]string
+	// Consul is the check as Consul has it; nil: it is of a service that the servers tell of, and the node asks.
+	Consul *consul.Check
 }
 
 // Checks are the checks of an alloc, as the job lists them. One that cannot be put together is left out; why is in the
 // error.
 func Checks(s Source) ([]*Check, error) {
-	all, failed := Instances(s)
+	all, failed := s.instances(func(string) bool { return true })
 	errs := []error{failed}
 	var out []*Check
 	for _, i := range all {
@@ -41,6 +44,10 @@ func Checks(s Source) ([]*Check, error) {
 				errs = append(errs, fmt.Errorf("check %q of service %q: %w", of.Name, i.Name, err))
 				continue
 			}
+			if i.Of.Provider == job.ProviderConsul {
+				c.Consul = s.forConsul(c)
+				c.Of = counted(of)
+			}
 			out = append(out, c)
 		}
 	}
@@ -49,9 +56,12 @@ func Checks(s Source) ([]*Check, error) {
 
 func (s Source) check(i *Instance, of *job.ServiceCheck) (*Check, error) {
 	c := &Check{Service: i, Of: of, Task: cmp.Or(of.TaskName, i.Task)}
+	if of.Type == job.CheckScript {
+		return s.script(c)
+	}
 	mode := cmp.Or(of.AddressMode, i.Of.AddressMode)
 	label := cmp.Or(of.PortLabel, i.Of.PortLabel)
-	if _, err := strconv.Atoi(label); err == nil && mode != job.AddressAlloc {
+	if _, err := strconv.Atoi(label); err == nil && !job.WithinAlloc(mode) {
 		return nil, errors.New("its port is a number, and it is not asked on a network of the allocation's own")
 	}
 	// The node asks, by what it can reach. So it asks the alloc alone, at what the servers gave it, wherever the
@@ -86,6 +96,21 @@ func (s Source) check(i *Instance, of *job.ServiceCheck) (*Check, error) {
 		}
 	}
 	sum := sha256.Sum256([]byte(strings.Join([]string{i.ID, c.Name, of.Type, of.PortLabel, c.Path}, "\x00")))
+	c.ID = hex.EncodeToString(sum[:])
+	return c, nil
+}
+
+// script completes a check that is a command. What the command becomes is seen by its task alone.
+func (s Source) script(c *Check) (*Check, error) {
+	if c.Task == "" {
+		return nil, errors.New("a script runs in a task, and neither it nor its service names one")
+	}
+	var err error
+	if c.Name, err = c.Service.env.Replace(c.Of.Name); err != nil {
+		return nil, err
+	}
+	parts := append([]string{c.Service.ID, c.Name, c.Of.Type, c.Task, c.Of.Command}, c.Of.Args...)
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	c.ID = hex.EncodeToString(sum[:])
 	return c, nil
 }

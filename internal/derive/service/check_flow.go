@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"time"
 
 	"berth/internal/model/job"
@@ -33,6 +34,8 @@ type State struct {
 // Answer is what a check found.
 type Answer struct {
 	Passed     bool
+	Warned     bool // it did not pass, and it is no failure either
+	Unknown    bool // who asks could not be heard: what was found before stays
 	Output     string
 	StatusCode int
 	At         time.Time
@@ -53,6 +56,10 @@ func Begin(c *job.ServiceCheck) State {
 // in a row, as its job says; in between it stays what it was. Failures within the grace after a start of the task do
 // not count for a restart: started is its last, zero when it does not run.
 func Next(s State, c *job.ServiceCheck, of *job.Service, a Answer, started time.Time) State {
+	if a.Unknown {
+		return s
+	}
+	a.Passed = a.Passed || a.Warned && cmp.Or(c.OnUpdate, of.OnUpdate) == job.OnUpdateIgnoreWarnings
 	s.Output, s.StatusCode = a.Output, a.StatusCode
 	s.At = a.At
 	if a.Passed {
@@ -69,7 +76,7 @@ func Next(s State, c *job.ServiceCheck, of *job.Service, a Answer, started time.
 	}
 	r := Restarts(c, of)
 	switch {
-	case r == nil || started.IsZero() || a.At.Before(started.Add(r.Grace)):
+	case r == nil || a.Warned && r.IgnoreWarnings || started.IsZero() || a.At.Before(started.Add(r.Grace)):
 		s.Counted = 0
 	case s.Status == Failure:
 		s.Counted++

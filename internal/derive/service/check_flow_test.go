@@ -95,3 +95,29 @@ func TestModesOfChecks(t *testing.T) {
 		}
 	}
 }
+
+// TestAWarningOfConsul is a failure, but where the job ignores warnings; and what could not be heard changes nothing.
+func TestAWarningOfConsul(t *testing.T) {
+	begun := time.Unix(100, 0)
+	warned := service.Answer{Warned: true, At: begun.Add(time.Minute)}
+	for what, c := range map[string]struct {
+		onUpdate string
+		ignored  bool
+		status   string
+		counted  int
+	}{
+		"a failure":            {job.OnUpdateHealthy, false, service.Failure, 1},
+		"ignored for restarts": {job.OnUpdateHealthy, true, service.Failure, 0},
+		"ignored for health":   {job.OnUpdateIgnoreWarnings, false, service.Success, 0},
+	} {
+		of := &job.Service{OnUpdate: c.onUpdate}
+		check := &job.ServiceCheck{CheckRestart: &job.CheckRestart{Limit: 3, IgnoreWarnings: c.ignored}}
+		s := service.Next(service.Begin(check), check, of, warned, begun)
+		if s.Status != c.status || s.Counted != c.counted {
+			t.Errorf("%s: %+v", what, s)
+		}
+		if after := service.Next(s, check, of, service.Answer{Unknown: true}, begun); after != s {
+			t.Errorf("%s: %+v became %+v", what, s, after)
+		}
+	}
+}

@@ -254,3 +254,69 @@ func TestTheNodeAsksTheAllocAlone(t *testing.T) {
 		t.Errorf("it is asked at %+v, %v", all[0], err)
 	}
 }
+
+// TestAScriptIsOfItsTask: it has no address, and an id by what it runs; one that no task has is left out.
+func TestAScriptIsOfItsTask(t *testing.T) {
+	s := source()
+	web := s.Job.TaskGroups[0].Services[0]
+	script := func(task, arg string) *job.ServiceCheck {
+		return &job.ServiceCheck{
+			Name:     "s",
+			Type:     job.CheckScript,
+			TaskName: task,
+			Command:  "/x",
+			Args:     []string{arg},
+		}
+	}
+	web.Checks = []*job.ServiceCheck{script("t", "1"), script("t", "2"), script("", "1")}
+	all, err := service.Checks(s)
+	if len(all) != 2 || all[0].ID == all[1].ID || all[0].Address != "" || all[0].Task != "t" || err == nil ||
+		!strings.Contains(err.Error(), "a script runs in a task") {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	web.TaskName = "t"
+	if all, err = service.Checks(s); len(all) != 3 || err != nil || all[2].Task != "t" {
+		t.Errorf("with a task of its service: %+v, %v", all, err)
+	}
+}
+
+// TestACanaryHasTagsOfItsOwn: until it is promoted, and where the job gives some.
+func TestACanaryHasTagsOfItsOwn(t *testing.T) {
+	for what, c := range map[string]struct {
+		canary bool
+		own    []string
+		want   string
+	}{
+		"a canary":              {true, []string{"try", "i${NOMAD_ALLOC_INDEX}"}, "try,i3"},
+		"a canary without":      {true, nil, "live"},
+		"one that was promoted": {false, []string{"try"}, "live"},
+	} {
+		s := source()
+		s.Alloc.Canary, s.Alloc.Index = c.canary, 3
+		web := s.Job.TaskGroups[0].Services[0]
+		web.Tags, web.CanaryTags = []string{"live"}, c.own
+		all := service.Registrations(s)
+		if got := strings.Join(all[0].Tags, ","); got != c.want {
+			t.Errorf("%s: %q, want %q", what, got, c.want)
+		}
+	}
+}
+
+// TestAnAllocIsFoundByIPv6: by address_mode alloc_ipv6, and asked there; one without such an address is not found.
+func TestAnAllocIsFoundByIPv6(t *testing.T) {
+	s := source()
+	web := s.Job.TaskGroups[0].Services[0]
+	web.AddressMode = job.AddressAllocIPv6
+	s.Alloc.Resources.Ports[0].To = 80
+	s.Alloc.Network = &alloc.NetworkStatus{Address: "172.26.64.7"}
+	if _, err := service.Instances(s); err == nil || !strings.Contains(err.Error(), "no IPv6 address") {
+		t.Errorf("without one: %v", err)
+	}
+	s.Alloc.Network.IPv6 = "fd00:be::7"
+	if all := service.Registrations(s); all[0].HostPort() != "[fd00:be::7]:80" {
+		t.Errorf("found is %+v", all[0])
+	}
+	if all, err := service.Checks(s); err != nil || all[0].Address != "[fd00:be::7]:80" {
+		t.Errorf("%+v, %v", all[0], err)
+	}
+}

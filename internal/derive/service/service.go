@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/pattern"
 	"berth/internal/derive/taskenv"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
@@ -54,22 +54,27 @@ type Instance struct {
 	env  *texts
 }
 
-// Instances are the services of an alloc, whether they are registered or not, as the job lists them. A service whose
-// texts would grow beyond their bounds, or whose name is none, is left out; why is in the error.
+// Instances are the services of an alloc that the servers themselves tell of, whether they are registered or not, as
+// the job lists them. A service whose texts would grow beyond their bounds, or whose name is none, is left out; why is
+// in the error.
 func Instances(s Source) ([]*Instance, error) {
+	return s.instances(func(provider string) bool { return provider == job.ProviderServers })
+}
+
+func (s Source) instances(of func(provider string) bool) ([]*Instance, error) {
 	g := s.Job.Group(s.Alloc.TaskGroup)
 	if g == nil || s.Node == nil {
 		return nil, nil
 	}
 	var out []*Instance
 	var errs []error
-	for t, of := range g.AllServices() {
-		if of.Provider != job.ProviderServers {
+	for t, svc := range g.AllServices() {
+		if !of(svc.Provider) {
 			continue
 		}
-		i, err := s.instance(g, t, of)
+		i, err := s.instance(g, t, svc)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("service %q: %w", of.Name, err))
+			errs = append(errs, fmt.Errorf("service %q: %w", svc.Name, err))
 			continue
 		}
 		out = append(out, i)
@@ -100,17 +105,23 @@ func (s Source) instance(g *job.TaskGroup, t *job.Task, of *job.Service) (*Insta
 	if why := BadName(i.Name); why != "" {
 		return nil, fmt.Errorf("its name becomes %q: %s", i.Name, why)
 	}
-	for _, tag := range of.Tags {
-		text, err := env.Replace(tag)
-		if err != nil {
-			return nil, err
-		}
-		i.Tags = append(i.Tags, text)
+	tags := of.Tags
+	if s.Alloc.Canary && len(of.CanaryTags) > 0 {
+		tags = of.CanaryTags
+	}
+	if i.Tags, err = env.all(tags); err != nil {
+		return nil, err
 	}
 	if i.Address, i.Port, err = s.at(of.PortLabel, of.Address, of.AddressMode, env); err != nil {
 		return nil, err
 	}
 	i.ID = fmt.Sprintf("_nomad-task-%s-%s-%s-%s", s.Alloc.ID, owner, i.Name, of.PortLabel)
+	if of.Provider == job.ProviderConsul {
+		i.ID = inConsulID(s.Node.ID, s.Alloc.ID, owner, i.Name, of.PortLabel)
+	}
+	if of.Connect.Role() == job.RoleProxy {
+		i.Task = "" // its proxy is there before any task is
+	}
 	i.Namespace, i.Node = s.Alloc.Namespace, s.Alloc.Node
 	i.Datacenter = s.Node.Datacenter
 	i.Job, i.Alloc = s.Alloc.Job, s.Alloc.ID
@@ -146,8 +157,8 @@ func (s Source) at(label, address, mode string, env *texts) (string, int, error)
 	if err != nil {
 		return "", 0, err
 	}
-	if mode == job.AddressAlloc {
-		return s.within(label)
+	if job.WithinAlloc(mode) {
+		return s.within(label, mode)
 	}
 	if label == "" {
 		return cmp.Or(own, s.Node.Resources.IP), 0, nil
@@ -164,27 +175,34 @@ func (s Source) at(label, address, mode string, env *texts) (string, int, error)
 }
 
 // within is the address of an alloc on its own network, and the port there.
-func (s Source) within(label string) (string, int, error) {
+func (s Source) within(label, mode string) (string, int, error) {
 	n := s.Alloc.Network
-	if n == nil || n.Address == "" {
+	if n == nil || n.Address+n.IPv6 == "" {
 		return "", 0, errors.New("the allocation has no network of its own yet")
 	}
+	address, family := n.Address, "IPv4"
+	if mode == job.AddressAllocIPv6 {
+		address, family = n.IPv6, "IPv6"
+	}
+	if address == "" {
+		return "", 0, fmt.Errorf("the allocation has no %s address", family)
+	}
 	if number, err := strconv.Atoi(label); err == nil || label == "" {
-		return n.Address, number, nil
+		return address, number, nil
 	}
 	at := slices.IndexFunc(s.Alloc.Resources.Ports, func(p alloc.PortMapping) bool { return p.Label == label })
 	if at < 0 {
 		return "", 0, fmt.Errorf("the allocation has no port %q", label)
 	}
 	p := s.Alloc.Resources.Ports[at]
-	return n.Address, cmp.Or(p.To, p.Value), nil
+	return address, cmp.Or(p.To, p.Value), nil
 }
 
-var name = regexp.MustCompile(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
+var name = pattern.Of(`^[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
 
 // BadName says why a name is none that a service can have (RFC 1123 §2.1: it is a label of DNS); empty: it is one.
 func BadName(s string) string {
-	if name.MatchString(s) {
+	if name().MatchString(s) {
 		return ""
 	}
 	return "write letters, digits and dashes, at most 63, with no dash at the ends"

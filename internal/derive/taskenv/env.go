@@ -4,6 +4,7 @@
 package taskenv
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -12,7 +13,9 @@ import (
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/redact"
 	"berth/internal/model/alloc"
+	"berth/internal/model/cores"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 )
@@ -34,6 +37,8 @@ type Source struct {
 	MemoryMaxMB int64
 	// Dirs are the task's directories as it sees them; empty: they are not known.
 	Dirs Dirs
+	// Secrets are values that ${…} may name and no environment has, by their names.
+	Secrets redact.Map
 }
 
 // Dirs are directories of a task.
@@ -49,6 +54,7 @@ type Env struct {
 // grows beyond what a process can be given is a fault of kind Invalid that names the variable.
 func New(s Source) (Env, error) {
 	e := Env{Vars: map[string]string{}, node: nodeValues(s.Node, s.Region)}
+	maps.Copy(e.node, s.Secrets.Reveal())
 	a, j := s.Alloc, s.Job
 	set := func(name, value string) {
 		if value != "" {
@@ -69,6 +75,7 @@ func New(s Source) (Env, error) {
 	set("ALLOC_DIR", s.Dirs.Alloc)
 	set("TASK_DIR", s.Dirs.Task)
 	set("SECRETS_DIR", s.Dirs.Secrets)
+	e.upstreams(s.Group)
 	if s.Task == nil {
 		e.ports(a.Resources.Ports, s.Network, "")
 		return e, e.ofJob(mergedMeta(j.Meta, s.Group.Meta), nil)
@@ -109,6 +116,9 @@ func (e Env) ofJob(meta, env map[string]string) error {
 
 func (e Env) resources(r alloc.TaskResources, most int64) {
 	e.Vars["NOMAD_CPU_LIMIT"] = strconv.FormatInt(r.CPUShares, 10)
+	if len(r.Cores) > 0 {
+		e.Vars["NOMAD_CPU_CORES"] = cores.Format(r.Cores)
+	}
 	e.Vars["NOMAD_MEMORY_LIMIT"] = strconv.FormatInt(r.MemoryMB, 10)
 	if most > 0 {
 		e.Vars["NOMAD_MEMORY_MAX_LIMIT"] = strconv.FormatInt(most, 10)
@@ -141,6 +151,24 @@ func (e Env) ports(ports []alloc.PortMapping, own *alloc.NetworkStatus, task str
 			e.Vars["NOMAD_ALLOC_INTERFACE_"+label] = own.Interface
 			e.Vars["NOMAD_ALLOC_IP_"+label] = own.Address
 			e.Vars["NOMAD_ALLOC_ADDR_"+label] = net.JoinHostPort(own.Address, inside)
+		}
+	}
+}
+
+// upstreams says where the proxies of the group reach other services of the mesh for its tasks.
+func (e Env) upstreams(g *job.TaskGroup) {
+	for _, s := range g.Services {
+		if s.Connect == nil || s.Connect.SidecarService == nil || s.Connect.SidecarService.Proxy == nil {
+			continue
+		}
+		for _, u := range s.Connect.SidecarService.Proxy.Upstreams {
+			if u.LocalBindPort == 0 {
+				continue // it is a socket, whose path the job says
+			}
+			name := strings.ReplaceAll(job.EnvName(u.DestinationName), "-", "_")
+			ip, port := cmp.Or(u.LocalBindAddress, job.Loopback), strconv.Itoa(u.LocalBindPort)
+			e.Vars["NOMAD_UPSTREAM_IP_"+name], e.Vars["NOMAD_UPSTREAM_PORT_"+name] = ip, port
+			e.Vars["NOMAD_UPSTREAM_ADDR_"+name] = net.JoinHostPort(ip, port)
 		}
 	}
 }

@@ -170,7 +170,6 @@ var (
 	Operator = needs(acl.Operator, acl.Read)
 	Jobs     = needsIn(acl.ReadJob)
 	Parse    = needsIn(acl.ParseJob, acl.PlanJob, acl.RegisterJob)
-	Scaling  = needsIn(acl.ListScalingPolicies, acl.ReadScalingPolicy)
 	Volumes  = needsIn(acl.HostVolumeRead, acl.CSIReadVolume)
 )
 

@@ -4,6 +4,7 @@
 package calls
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -115,7 +116,13 @@ func (r *Request) Read(v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(data, v); err != nil {
+	err = json.Unmarshal(data, v)
+	var corrupt base64.CorruptInputError
+	switch {
+	case errors.As(err, &corrupt):
+		return BadRequest(fmt.Sprintf("a member that holds bytes, as Payload does, is not base64 (RFC 4648, with "+
+			"padding): byte %d of it is none of that", int64(corrupt)))
+	case err != nil:
 		return BadRequest(err.Error())
 	}
 	return nil

@@ -45,6 +45,23 @@ func Within(descriptors uint64) Bounds {
 	return Bounds{Total: total, PerClient: total / 2}
 }
 
+// Of what others have, all tasks of a node together have a half, and one of them a sixteenth, or leastOfTask where that
+// is more.
+const (
+	forTasks    = 2
+	forTask     = 16
+	leastOfTask = 16
+)
+
+// OfTasks are the bounds of the sockets of tasks, each of which is a client, whatever user connects.
+func (b Bounds) OfTasks() Bounds {
+	out := Bounds{Total: b.Total / forTasks, PerClient: min(b.PerClient, max(leastOfTask, b.PerClient/forTask))}
+	if b.Total > 0 {
+		out.Total = max(out.Total, 1)
+	}
+	return out
+}
+
 // forSocket is the part of all connections that those by a port leave for the unix socket: the agent's own people get
 // through whatever comes from a network.
 const forSocket = 4
@@ -67,7 +84,7 @@ type Gate struct {
 	of     map[string]int // connections by client
 	ports  int            // connections that came by a port
 	warned time.Time
-	aside  *Gate // nil: it is one itself
+	aside  *Gate // of tasks; nil: it is that itself
 }
 
 // Refusals counts what was answered with 429, because a client asks for too much, and with 503, because all do.
@@ -86,7 +103,7 @@ func (r *Refusals) Count(status int) {
 // New returns a gate that has let nobody in.
 func New(b Bounds, log *slog.Logger) *Gate {
 	g := gate(b, log)
-	g.aside = gate(b, log)
+	g.aside = gate(b.OfTasks(), log)
 	return g
 }
 
@@ -100,13 +117,15 @@ func gate(b Bounds, log *slog.Logger) *Gate {
 	}
 }
 
-// Aside is another gate with the same bounds: whoever comes by it takes nobody's place at the first.
-func (g *Gate) Aside() *Gate { return g.aside }
+// Tasks is another gate, with bounds of its own: whoever comes by it takes nobody's place at the first. There each
+// listener is a client: all tasks without a user of their own are one user. When all places are taken by requests at
+// work, who has the most of them makes room for who has less: its oldest connection is cut, however busy it is.
+func (g *Gate) Tasks() *Gate { return g.aside }
 
 // Bound has other bounds hold from now on. Connections that are there stay: the next one finds them too many.
 func (g *Gate) Bound(b Bounds) {
 	if g.aside != nil {
-		g.aside.Bound(b)
+		g.aside.Bound(b.OfTasks())
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -185,10 +204,18 @@ func (l *listener) Accept() (net.Conn, error) {
 			l.gate.failed(err)
 			return nil, err
 		}
-		if in := l.gate.enter(c, l.work); in != nil {
+		if in := l.gate.enter(c, l.clientOf(c), l.work); in != nil {
 			return in, nil
 		}
 	}
+}
+
+// clientOf is whose connection one is.
+func (l *listener) clientOf(c net.Conn) string {
+	if l.gate.aside == nil {
+		return "the task with " + l.Addr().String()
+	}
+	return access.Client(c)
 }
 
 // conn is a connection that was let in.
@@ -213,11 +240,11 @@ func (c *conn) Close() error {
 }
 
 // enter counts a connection; nil: it was refused, and is closed.
-func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
+func (g *Gate) enter(nc net.Conn, client string, work *lifecycle.Group) *conn {
 	c := &conn{
 		Conn:   nc,
 		gate:   g,
-		client: access.Client(nc),
+		client: client,
 		port:   nc.LocalAddr().Network() != "unix",
 		since:  time.Now(),
 	}
@@ -233,6 +260,9 @@ func (g *Gate) enter(nc net.Conn, work *lifecycle.Group) *conn {
 		spare = g.spare(func(o *conn) bool { return o.client == c.client })
 	case inAll:
 		spare = g.spare(func(o *conn) bool { return o.port || !ofPorts })
+		if spare == nil && g.aside == nil {
+			spare = g.ofTheGreediest(client)
+		}
 	}
 	if spare != nil {
 		g.forget(spare)
@@ -335,6 +365,21 @@ func (g *Gate) oldestIdle(may func(*conn) bool) *conn {
 		}
 	}
 	return oldest
+}
+
+// ofTheGreediest is the oldest connection of the client that has the most, if it has more than another would with one
+// more; nil: that one has its share. The caller holds the lock.
+func (g *Gate) ofTheGreediest(other string) *conn {
+	var found *conn
+	for c := range g.held {
+		switch {
+		case g.of[c.client] <= g.of[other]+1:
+		case found == nil, g.of[c.client] > g.of[found.client],
+			g.of[c.client] == g.of[found.client] && c.since.Before(found.since):
+			found = c
+		}
+	}
+	return found
 }
 
 func (g *Gate) leave(c *conn) {

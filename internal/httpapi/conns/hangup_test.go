@@ -47,10 +47,10 @@ func TestWhoGivesWayIsNotWaitedFor(t *testing.T) {
 	}
 	client, server := comes()
 	first := polite{server, make(chan struct{})}
-	if g.enter(first, work) == nil {
+	if g.enter(first, "one", work) == nil {
 		t.Fatal("the first is refused")
 	}
-	if _, other := comes(); g.enter(other, work) == nil {
+	if _, other := comes(); g.enter(other, "one", work) == nil {
 		t.Fatal("the second is refused")
 	}
 	if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/httpapi/convert/devices"
 	"berth/internal/httpapi/convert/networks"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
@@ -57,6 +58,7 @@ func Alloc(b alloc.Bundle, storage []wire.AllocVolume) *api.Allocation {
 	out.Resources, out.SharedResources = amounts(cpu, mem, 0, disk), amounts(0, 0, 0, disk)
 	for name, t := range a.Resources.Tasks {
 		out.TaskResources[name] = amounts(t.CPUShares, t.MemoryMB, t.MemoryMaxMB, 0)
+		out.TaskResources[name].Cores = new(len(t.Cores))
 	}
 	for _, v := range storage {
 		out.Storage = append(out.Storage, api.AllocVolume{
@@ -215,8 +217,11 @@ func allocated(a *alloc.Alloc, g *job.TaskGroup) *api.AllocatedResources {
 		TaskLifecycles: map[string]*api.TaskLifecycle{},
 	}
 	for name, t := range a.Resources.Tasks {
-		out.Tasks[name] = &api.AllocatedTaskResources{Cpu: api.AllocatedCpuResources{CpuShares: t.CPUShares},
-			Memory: api.AllocatedMemoryResources{MemoryMB: t.MemoryMB, MemoryMaxMB: t.MemoryMaxMB}}
+		out.Tasks[name] = &api.AllocatedTaskResources{
+			Cpu:     api.AllocatedCpuResources{CpuShares: t.CPUShares, ReservedCores: t.Cores},
+			Memory:  api.AllocatedMemoryResources{MemoryMB: t.MemoryMB, MemoryMaxMB: t.MemoryMaxMB},
+			Devices: devices.Given(t.Devices),
+		}
 		out.TaskLifecycles[name] = nil
 	}
 	out.Shared.DiskMB = a.Resources.DiskMB

@@ -7,6 +7,7 @@ import (
 
 	"berth/api"
 	"berth/internal/httpapi/convert/launches"
+	"berth/internal/httpapi/convert/scaling"
 	"berth/internal/model/job"
 	"berth/internal/wire"
 )
@@ -108,6 +109,7 @@ func FromJob(in *job.Job, status, description string) *api.Job {
 			g.Migrate = Drained()
 		}
 	}
+	scaling.Fill(out, in)
 	return out
 }
 

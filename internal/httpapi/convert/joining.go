@@ -40,7 +40,11 @@ func MadeJoinToken(out *wire.AdmitReply) (uint64, any) {
 func JoinTokens(out *wire.AdmissionsReply) []*api.JoinToken {
 	list := make([]*api.JoinToken, 0, len(out.Admissions))
 	for _, a := range out.Admissions {
-		list = append(list, JoinToken(a, wire.Secrets{}))
+		t := JoinToken(a, wire.Secrets{})
+		for _, m := range out.Joined[a.ID] {
+			t.Joined = append(t.Joined, &api.JoinedMember{ID: m.ID, Time: m.Joined, Denied: m.Denied})
+		}
+		list = append(list, t)
 	}
 	return list
 }

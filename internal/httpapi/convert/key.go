@@ -2,13 +2,15 @@ package convert
 
 import (
 	"encoding/base64"
+	"math/big"
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/model/workload"
 	"berth/internal/wire"
 )
 
-// KeySet shows the public parts of signing keys as a JSON Web Key Set (RFC 7517, RFC 8037).
+// KeySet shows the public parts of signing keys as a JSON Web Key Set (RFC 7517, RFC 7518, RFC 8037).
 func KeySet(keys *wire.SigningKeysReply) *api.JSONWebKeySet {
 	set := &api.JSONWebKeySet{Keys: []api.JSONWebKey{}}
 	for _, k := range keys.Keys {
@@ -20,6 +22,16 @@ func KeySet(keys *wire.SigningKeysReply) *api.JSONWebKeySet {
 			Curve:     "Ed25519",
 			X:         base64.RawURLEncoding.EncodeToString(k.Public),
 		})
+		if len(k.RSA) > 0 {
+			set.Keys = append(set.Keys, api.JSONWebKey{
+				KeyType:   "RSA",
+				Use:       "sig",
+				KeyID:     workload.RSAID(k.ID),
+				Algorithm: "RS256",
+				Modulus:   base64.RawURLEncoding.EncodeToString(k.RSA),
+				Exponent:  base64.RawURLEncoding.EncodeToString(big.NewInt(workload.RSAExponent).Bytes()),
+			})
+		}
 	}
 	return set
 }
@@ -65,6 +77,6 @@ func Issuer(issuer string) (*api.OIDCConfiguration, error) {
 		JWKS:          issuer + keySetPath,
 		ResponseTypes: []string{"code"},
 		SubjectTypes:  []string{"public"},
-		Algorithms:    []string{"EdDSA"},
+		Algorithms:    []string{"RS256", "EdDSA"},
 	}, nil
 }

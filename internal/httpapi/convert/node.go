@@ -1,9 +1,13 @@
 package convert
 
 import (
+	"cmp"
+
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/convert/devices"
 	"berth/internal/httpapi/convert/networks"
+	"berth/internal/httpapi/convert/processors"
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/wire"
@@ -96,6 +100,19 @@ func NodeWith(n *node.Node, with *wire.NodeGetReply) *api.Node {
 			FSType: u.FSType,
 		})
 	}
+	for _, e := range with.Unclaimed {
+		u := &api.NodeUnclaimedVolume{
+			Namespace:  string(e.Volume.Namespace),
+			VolumeID:   string(e.Volume.ID),
+			PluginID:   string(e.Plugin),
+			ExternalID: e.ExternalID,
+			State:      cmp.Or(e.Unreleased(), "staging "+string(e.Staging)),
+		}
+		for _, p := range e.Publications {
+			u.Allocs = append(u.Allocs, string(p.Alloc))
+		}
+		out.UnclaimedVolumes = append(out.UnclaimedVolumes, u)
+	}
 	return out
 }
 
@@ -160,9 +177,11 @@ func resources(n *node.Node) *api.NodeResources {
 		Cpu:            api.NodeCpuResources{CpuShares: r.CPUShares, TotalCpuCores: uint16(r.CPUCores)},
 		Memory:         api.NodeMemoryResources{MemoryMB: r.MemoryMB},
 		Disk:           api.NodeDiskResources{DiskMB: r.DiskMB},
+		Devices:        devices.OfNode(r.Devices),
 		MinDynamicPort: r.MinDynamicPort,
 		MaxDynamicPort: r.MaxDynamicPort,
 	}
+	processors.OfNode(out, n)
 	networks.OfNode(out, &r)
 	return out
 }
@@ -170,7 +189,7 @@ func resources(n *node.Node) *api.NodeResources {
 func reserved(n *node.Node) *api.NodeReservedResources {
 	r := n.Reserved
 	return &api.NodeReservedResources{
-		Cpu:    api.NodeReservedCpuResources{CpuShares: uint64(r.CPUShares)},
+		Cpu:    api.NodeReservedCpuResources{CpuShares: uint64(r.CPUShares), ReservedCpuCores: r.Kept},
 		Memory: api.NodeMemoryResources{MemoryMB: r.MemoryMB},
 		Disk: api.NodeDiskResources{
 			DiskMB: r.DiskMB,

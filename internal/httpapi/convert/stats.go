@@ -2,6 +2,7 @@ package convert
 
 import (
 	"berth/api"
+	"berth/internal/httpapi/convert/devices"
 	"berth/internal/wire"
 )
 
@@ -80,7 +81,7 @@ func HostStats(out *wire.HostStatsReply) *api.HostStats {
 			Free:      out.MemFree,
 		},
 		AllocDirStats:    Disk(out.AllocDir),
-		DeviceStats:      []*api.DeviceGroupStats{},
+		DeviceStats:      devices.Stats(out.Devices),
 		Uptime:           out.Uptime,
 		CPUTicksConsumed: out.CPUTicks,
 		Timestamp:        out.Time,

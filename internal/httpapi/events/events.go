@@ -50,7 +50,7 @@ func Asked(q url.Values, ns ids.Namespace) (*wire.EventRequest, error) {
 // Stream answers with what a stream brings, a line for each entry of the log, until one of them ends. An error came
 // before the first byte; what ends a stream later is its last line, and the reply is cut after it, so that nobody takes
 // that for the end of the events.
-func Stream(ctx context.Context, w http.ResponseWriter, servers wire.Conn, req *wire.EventRequest) error {
+func (f *Forms) Stream(ctx context.Context, w http.ResponseWriter, servers wire.Conn, req *wire.EventRequest) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := wire.EventStream.Open(ctx, servers, req)
@@ -65,7 +65,7 @@ func Stream(ctx context.Context, w http.ResponseWriter, servers wire.Conn, req *
 	w.Header().Set("Cache-Control", "no-cache")
 	w.WriteHeader(http.StatusOK)
 	for b := first; err == nil; b, err = stream.Recv() {
-		if line(w, shown(b)) != nil {
+		if line(w, f.batch(b)) != nil {
 			return nil // the client is gone, or takes nothing
 		}
 	}
@@ -75,16 +75,14 @@ func Stream(ctx context.Context, w http.ResponseWriter, servers wire.Conn, req *
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the server ended the stream")
 	}
-	_ = line(w, &api.Events{Error: err.Error()}) // whom that does not reach hears of the cut
+	if last, merr := json.Marshal(&api.Events{Error: err.Error()}); merr == nil {
+		_ = line(w, last) // whom that does not reach hears of the cut
+	}
 	panic(http.ErrAbortHandler)
 }
 
 // line writes one line at once.
-func line(w http.ResponseWriter, e *api.Events) error {
-	data, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
+func line(w http.ResponseWriter, data []byte) error {
 	c := http.NewResponseController(w)
 	if err := c.SetWriteDeadline(time.Now().Add(patience)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return err
@@ -93,23 +91,6 @@ func line(w http.ResponseWriter, e *api.Events) error {
 		return err
 	}
 	return c.Flush()
-}
-
-// shown is a batch in its public form.
-func shown(b *wire.EventBatch) *api.Events {
-	out := &api.Events{Index: b.Index}
-	for _, e := range b.Events {
-		out.Events = append(out.Events, api.Event{
-			Topic:      e.Topic,
-			Type:       e.Type,
-			Key:        e.Key,
-			Namespace:  string(e.Namespace),
-			FilterKeys: e.Keys,
-			Index:      b.Index,
-			Payload:    object(e),
-		})
-	}
-	return out
 }
 
 // object is the payload of an event. What this program cannot read, because the server is newer, is null.

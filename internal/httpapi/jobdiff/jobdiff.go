@@ -70,7 +70,7 @@ func (d differ) jobs(old, now *job.Job) *api.JobDiff {
 		out.Type = api.DiffTypeAdded
 	}
 	skip := []string{"ID", "Namespace", "Stable", "Version", "SubmitTime", "CreateIndex", "ModifyIndex",
-		"JobModifyIndex", "TaskGroups"}
+		"JobModifyIndex", "TaskGroups", "VersionTag"}
 	out.Fields, out.Objects = d.members(reflect.ValueOf(*old), reflect.ValueOf(*now), skip)
 	for _, name := range union(groupNames(old), groupNames(now)) {
 		out.TaskGroups = append(out.TaskGroups, d.group(old.Group(name), now.Group(name)))

@@ -8,6 +8,9 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/httpapi/jobrules/identities"
+	"berth/internal/httpapi/jobrules/mesh"
+	"berth/internal/model/cores"
 	"berth/internal/model/job"
 )
 
@@ -32,6 +35,7 @@ func Canonicalize(j *api.Job, region string, ns ids.Namespace) {
 	set(&j.AllAtOnce, false)
 	set(&j.NodePool, "") // servers know the one of the namespace
 	set(&j.Stop, false)
+	j.VersionTag = nil // servers write it
 	canonicalLaunches(j)
 	if len(j.Datacenters) == 0 {
 		j.Datacenters = []string{"*"}
@@ -64,6 +68,7 @@ func weights(affinities []*api.Affinity, spreads []*api.Spread) {
 }
 
 func canonicalGroup(j *api.Job, g *api.TaskGroup) {
+	canonicalScaling(g)
 	set(&g.Count, 1)
 	set(&g.ShutdownDelay, 0)
 	weights(g.Affinities, g.Spreads)
@@ -76,12 +81,14 @@ func canonicalGroup(j *api.Job, g *api.TaskGroup) {
 	g.RestartPolicy = restart(*j.Type, g.RestartPolicy, nil)
 	g.ReschedulePolicy = reschedule(*j.Type, j.Reschedule, g.ReschedulePolicy)
 	g.Update = update(*j.Type, j.Update, g.Update)
+	canonicalDisconnect(g)
 	for name, v := range g.Volumes {
 		if v != nil && v.Name == "" {
 			v.Name = name
 		}
 	}
 	canonicalServices(j, g, nil, g.Services)
+	mesh.Inject(j, g)
 	for _, t := range g.Tasks {
 		if t != nil {
 			canonicalTask(j, g, t)
@@ -94,9 +101,22 @@ func canonicalTask(j *api.Job, g *api.TaskGroup, t *api.Task) {
 	if t.Resources == nil {
 		t.Resources = &api.Resources{}
 	}
-	set(&t.Resources.CPU, 100)
+	set(&t.Resources.Cores, 0)
+	if *t.Resources.Cores == 0 {
+		set(&t.Resources.CPU, 100)
+	}
+	set(&t.Resources.CPU, 0) // what the cores stand for, where they are
+	if numa := t.Resources.NUMA; numa != nil && numa.Affinity == "" {
+		numa.Affinity = cores.AffinityNone
+	}
 	set(&t.Resources.MemoryMB, 300)
 	set(&t.Resources.MemoryMaxMB, 0)
+	for _, d := range t.Resources.Devices {
+		if d != nil {
+			set(&d.Count, 1)
+			weights(d.Affinities, nil)
+		}
+	}
 	set(&t.KillTimeout, 5*time.Second)
 	if t.LogConfig == nil {
 		t.LogConfig = &api.LogConfig{}
@@ -129,7 +149,7 @@ func canonicalTask(j *api.Job, g *api.TaskGroup, t *api.Task) {
 	if c := t.CSIPluginConfig; c != nil {
 		canonicalPlugin(c)
 	}
-	canonicalIdentities(t)
+	identities.Canonicalize(t)
 }
 
 func canonicalPlugin(c *api.TaskCSIPluginConfig) {

@@ -159,6 +159,10 @@ func TestValidationNamesThePlace(t *testing.T) {
 		{func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 			g.Networks[0].ReservedPorts[0].Value = 70000
 		}, "between 0 and 65535"},
+		{func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
+			g.Networks[0].Mode = "bridge"
+			g.Networks[0].ReservedPorts[0].IgnoreCollision = true
+		}, "ignore_collision has a meaning on the host's network alone"},
 		{func(_ *api.Job, g *api.TaskGroup, _ *api.Task) { g.Volumes["data"].Source = "../x" }, `source "../x"`},
 		{func(_ *api.Job, g *api.TaskGroup, _ *api.Task) {
 			g.Volumes["data"].Type = "nfs"

@@ -4,9 +4,11 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"time"
 
 	"berth/api"
 	"berth/internal/base/cron"
+	"berth/internal/httpapi/jobrules/references"
 	"berth/internal/model/job"
 )
 
@@ -73,6 +75,9 @@ func (c *checker) periodic(j *api.Job) {
 		c.addf("periodic: it has cron and crons; write all of them in crons")
 		return
 	}
+	if n := len(*j.ID); n > maxParent {
+		c.addf("periodic: its id has %d bytes, and may have %d: what it launches has a longer one", n, maxParent)
+	}
 	crons := p.Specs
 	if *p.Spec != "" {
 		crons = []string{*p.Spec}
@@ -81,10 +86,17 @@ func (c *checker) periodic(j *api.Job) {
 		c.addf("periodic: it has %d cron expressions, and may have %d", len(crons), maxCrons)
 		return
 	}
-	if _, err := cron.Read(crons, *p.TimeZone); err != nil {
+	switch times, err := cron.Read(crons, *p.TimeZone); {
+	case err != nil:
 		c.addf("periodic: %s", err)
+	case *p.Enabled && times.Next(time.Now()).IsZero():
+		c.addf("periodic: its times are over, none of them comes any more: name times to come, or write " +
+			"enabled = false")
 	}
 }
+
+// maxParent leaves room in the 128 bytes of an id for what the ids of launched jobs have behind it.
+const maxParent = 128 - len("/periodic-1234567890-12345678")
 
 // maxCrons bounds what the server that leads reads again and again.
 const maxCrons = 100
@@ -126,4 +138,9 @@ func (c *checker) dispatchPayload(j *api.Job, g *api.TaskGroup, t *api.Task) {
 	case p.Payload == job.PayloadForbidden:
 		c.addf("%s: the job takes no payload (payload = \"forbidden\")", at)
 	}
+}
+
+// Warnings lists what a canonical job may be run with, though hardly anybody means it.
+func Warnings(j *api.Job) []string {
+	return slices.Concat(launchWarnings(j), disconnectWarnings(j), references.Unknown(j), unseenTemplates(j))
 }

@@ -4,14 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"berth/api"
+	"berth/internal/base/pattern"
 	"berth/internal/derive/service"
+	"berth/internal/httpapi/jobrules/consulrules"
+	"berth/internal/httpapi/jobrules/identities"
 	"berth/internal/model/job"
 	"berth/internal/model/network"
 )
@@ -29,10 +31,12 @@ func canonicalServices(j *api.Job, g *api.TaskGroup, t *api.Task, services []*ap
 			continue
 		}
 		s.Name = names.Replace(cmp.Or(s.Name, base))
+		s.Provider = cmp.Or(s.Provider, job.ProviderConsul)
 		s.AddressMode = cmp.Or(s.AddressMode, job.AddressAuto)
 		s.OnUpdate = cmp.Or(s.OnUpdate, job.OnUpdateHealthy)
 		s.Cluster = cmp.Or(s.Cluster, defaultCluster)
 		canonicalRestart(s.CheckRestart)
+		identities.CanonicalizeService(s, task)
 		for _, c := range s.Checks {
 			if c == nil {
 				continue
@@ -43,9 +47,6 @@ func canonicalServices(j *api.Job, g *api.TaskGroup, t *api.Task, services []*ap
 		}
 	}
 }
-
-// consul is the provider of services that Consul tells.
-const consul = "consul"
 
 // defaultCluster is the cluster of Consul that a service belongs to when it names none.
 const defaultCluster = "default"
@@ -60,7 +61,7 @@ func canonicalRestart(r *api.CheckRestart) {
 func (c *checker) services(at string, g *api.TaskGroup) {
 	for _, s := range g.Services {
 		if s != nil {
-			c.service(fmt.Sprintf("%s: service %q", at, s.Name), g, s)
+			c.service(fmt.Sprintf("%s: service %q", at, s.Name), g, s, "")
 		}
 	}
 	for _, t := range g.Tasks {
@@ -72,13 +73,16 @@ func (c *checker) services(at string, g *api.TaskGroup) {
 				continue
 			}
 			here := fmt.Sprintf("%s: task %q: service %q", at, t.Name, s.Name)
-			c.service(here, g, s)
+			c.service(here, g, s, t.Name)
 			if s.TaskName != "" && s.TaskName != t.Name {
 				c.addf("%s: it belongs to its task; remove task = %q", here, s.TaskName)
 			}
 		}
 	}
 	c.onceFound(at, g)
+	if why := consulrules.OneProvider(g); why != "" {
+		c.addf("%s: %s", at, why)
+	}
 }
 
 // onceFound refuses two services whose registrations would have one id.
@@ -105,27 +109,32 @@ func (c *checker) onceFound(at string, g *api.TaskGroup) {
 	}
 }
 
-var numeric = regexp.MustCompile(`^[0-9]+$`)
+var numeric = pattern.Of(`^[0-9]+$`)
 
-func (c *checker) service(at string, g *api.TaskGroup, s *api.Service) {
+// service judges a service. Task is the one that it belongs to; empty: the group's.
+func (c *checker) service(at string, g *api.TaskGroup, s *api.Service, task string) {
 	c.zero(at, "name", s.Name)
 	c.zero(at, "address", s.Address)
 	c.zero(at, "tags", s.Tags...)
+	c.zero(at, "canary_tags", s.CanaryTags...)
 	if service.Static(s.Name) {
 		if why := service.BadName(s.Name); why != "" {
 			c.addf("%s: this is no name for a service: %s", at, why)
 		}
 	}
 	switch s.Provider {
-	case job.ProviderServers, consul: // Consul is refused as not built
-	case "":
-		c.addf("%s: without a provider it would be Consul's, which is not connected; write provider = %q: the servers "+
-			"tell who is found", at, job.ProviderServers)
+	case job.ProviderServers:
+	case job.ProviderConsul:
+		for _, why := range consulrules.Service(s) {
+			c.addf("%s: %s", at, why)
+		}
 	default:
-		c.addf("%s: provider must be %s, is %q", at, job.ProviderServers, shorten(s.Provider))
+		c.addf("%s: provider must be %s or %s, is %q", at, job.ProviderServers, job.ProviderConsul,
+			shorten(s.Provider))
 	}
 	c.addressMode(at, g, s.AddressMode)
-	c.portLabel(at, g, s.PortLabel, s.Address != "" || s.AddressMode == job.AddressAlloc)
+	behind := s.Connect != nil && s.Connect.SidecarService != nil // a proxy beside it reaches it by any number
+	c.portLabel(at, g, s.PortLabel, behind || s.Address != "" || job.WithinAlloc(s.AddressMode))
 	if s.Address != "" && s.AddressMode != job.AddressAuto {
 		c.addf("%s: an address can be given with address_mode auto alone, is %q", at, s.AddressMode)
 	}
@@ -133,6 +142,7 @@ func (c *checker) service(at string, g *api.TaskGroup, s *api.Service) {
 		c.addf("%s: the group has no task %q", at, s.TaskName)
 	}
 	c.onUpdate(at, s.OnUpdate)
+	identities.Checker(c.addf).Service(at, s, task)
 	c.checkRestart(at, s.CheckRestart)
 	seen := map[string]bool{}
 	for _, check := range s.Checks {
@@ -140,12 +150,14 @@ func (c *checker) service(at string, g *api.TaskGroup, s *api.Service) {
 			continue
 		}
 		here := fmt.Sprintf("%s: check %q", at, check.Name)
-		if key := check.Name + "\x00" + check.Type + "\x00" + check.PortLabel + "\x00" + check.Path; seen[key] {
+		key := strings.Join(append([]string{check.Name, check.Type, check.PortLabel, check.Path, check.Command},
+			check.Args...), "\x00")
+		if seen[key] {
 			c.addf("%s is defined twice", here)
 		} else {
 			seen[key] = true
 		}
-		c.check(here, g, s, check)
+		c.check(here, g, s, check, task)
 	}
 }
 
@@ -155,8 +167,14 @@ func hasTask(g *api.TaskGroup, name string) bool {
 
 // addressMode judges by which address a service or a check is found.
 func (c *checker) addressMode(at string, g *api.TaskGroup, mode string) {
-	own := func(n *api.NetworkResource) bool { return n != nil && n.Mode == network.ModeBridge }
-	if mode == job.AddressAlloc && !slices.ContainsFunc(g.Networks, own) {
+	own := func(n *api.NetworkResource) bool {
+		if n == nil {
+			return false
+		}
+		_, plugins := network.CNI(n.Mode)
+		return plugins || n.Mode == network.ModeBridge
+	}
+	if job.WithinAlloc(mode) && !slices.ContainsFunc(g.Networks, own) {
 		c.addf("%s: with address_mode %q it is found in the allocation's own network; write network { mode = %q } in "+
 			"the group", at, mode, network.ModeBridge)
 	}
@@ -167,7 +185,7 @@ func (c *checker) portLabel(at string, g *api.TaskGroup, label string, own bool)
 	if label == "" {
 		return
 	}
-	if numeric.MatchString(label) {
+	if numeric().MatchString(label) {
 		if n, err := strconv.Atoi(label); err != nil || n < 1 || n > 65535 {
 			c.addf("%s: port %q is none from 1 to 65535", at, label)
 		} else if !own {
@@ -219,20 +237,12 @@ func (c *checker) checkRestart(at string, r *api.CheckRestart) {
 // leastInterval is how often a check may ask, and how short its timeout may be.
 const leastInterval = time.Second
 
-func (c *checker) check(at string, g *api.TaskGroup, s *api.Service, k *api.ServiceCheck) {
+func (c *checker) check(at string, g *api.TaskGroup, s *api.Service, k *api.ServiceCheck, task string) {
 	c.zero(at, "name", k.Name)
 	c.zero(at, "path", k.Path)
-	label := cmp.Or(k.PortLabel, s.PortLabel)
-	switch own := cmp.Or(k.AddressMode, s.AddressMode) == job.AddressAlloc; {
-	case label == "":
-		c.addf("%s: neither it nor its service names a port", at)
-	case k.PortLabel != "":
-		c.portLabel(at, g, k.PortLabel, own)
-	case numeric.MatchString(label) && !own:
-		c.addf("%s: its service's port %q is a number; name the label of the port at which the allocation itself is "+
-			"asked", at, label)
+	if k.Type != job.CheckScript {
+		c.asksAt(at, g, s, k)
 	}
-	c.addressMode(at, g, k.AddressMode)
 	if k.Interval < leastInterval {
 		c.addf("%s: interval must be at least %s, is %s", at, leastInterval, k.Interval)
 	}
@@ -256,16 +266,51 @@ func (c *checker) check(at string, g *api.TaskGroup, s *api.Service, k *api.Serv
 	case job.CheckHTTP:
 		c.httpCheck(at, k)
 	case job.CheckTCP, job.CheckGRPC:
-	case "script": // it is refused as not built
+	case job.CheckScript:
+		c.scriptCheck(at, s, k, task)
 	default:
-		c.addf("%s: type must be http, tcp or grpc, is %q", at, k.Type)
+		c.addf("%s: type must be http, tcp, grpc or script, is %q", at, k.Type)
+	}
+	if k.Type != job.CheckScript && (k.Command != "" || len(k.Args) > 0) {
+		c.addf("%s: command and args are of checks of type script, this one is of type %s", at, k.Type)
 	}
 	if k.Type != job.CheckHTTP && (k.Path != "" || k.Method != "" || k.Body != "" || len(k.Header) > 0) {
 		c.addf("%s: path, method, body and header are of checks of type http, this one is of type %s", at, k.Type)
 	}
 }
 
-var token = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 §5.6.2
+// asksAt judges where a check asks.
+func (c *checker) asksAt(at string, g *api.TaskGroup, s *api.Service, k *api.ServiceCheck) {
+	label := cmp.Or(k.PortLabel, s.PortLabel)
+	switch own := job.WithinAlloc(cmp.Or(k.AddressMode, s.AddressMode)); {
+	case label == "":
+		c.addf("%s: neither it nor its service names a port", at)
+	case k.PortLabel != "":
+		c.portLabel(at, g, k.PortLabel, own)
+	case numeric().MatchString(label) && !own:
+		c.addf("%s: its service's port %q is a number; name the label of the port at which the allocation itself is "+
+			"asked", at, label)
+	}
+	c.addressMode(at, g, k.AddressMode)
+}
+
+// scriptCheck judges a check that is a command. Task is the one that its service belongs to; empty: the group's.
+func (c *checker) scriptCheck(at string, s *api.Service, k *api.ServiceCheck, task string) {
+	if k.Command == "" {
+		c.addf("%s: a check of type script needs a command", at)
+	}
+	c.zero(at, "command", k.Command)
+	c.zero(at, "args", k.Args...)
+	if cmp.Or(k.TaskName, s.TaskName, task) == "" {
+		c.addf("%s: a script runs in a task of the group; write task = \"NAME\"", at)
+	}
+	if k.PortLabel != "" || k.AddressMode != "" {
+		c.addf("%s: port and address_mode are of checks that ask over the network; a script finds its port in its "+
+			"environment", at)
+	}
+}
+
+var token = pattern.Of("^[A-Za-z0-9!#$%&'*+.^_`|~-]+$") // RFC 9110 §5.6.2
 
 func (c *checker) httpCheck(at string, k *api.ServiceCheck) {
 	if k.Path == "" {
@@ -277,11 +322,11 @@ func (c *checker) httpCheck(at string, k *api.ServiceCheck) {
 	if !slices.Contains([]string{"", "http", "https"}, k.Protocol) {
 		c.addf("%s: protocol must be http or https, is %q", at, k.Protocol)
 	}
-	if k.Method != "" && !token.MatchString(k.Method) {
+	if k.Method != "" && !token().MatchString(k.Method) {
 		c.addf("%s: method %q is none", at, shorten(k.Method))
 	}
 	for name, values := range k.Header {
-		if !token.MatchString(name) || slices.ContainsFunc(values, badHeader) {
+		if !token().MatchString(name) || slices.ContainsFunc(values, badHeader) {
 			c.addf("%s: header %q is none of HTTP", at, shorten(name))
 		}
 	}

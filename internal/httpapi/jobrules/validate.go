@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,12 @@ import (
 
 	"berth/api"
 	"berth/internal/base/ids"
+	"berth/internal/base/pattern"
+	"berth/internal/httpapi/jobrules/devicerules"
+	"berth/internal/httpapi/jobrules/identities"
+	"berth/internal/httpapi/jobrules/mesh"
+	"berth/internal/httpapi/jobrules/secrets"
+	"berth/internal/model/cores"
 	"berth/internal/model/job"
 )
 
@@ -91,6 +96,8 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	c.affinities(at, *j.Type, g.Affinities, g.Spreads)
 	c.restart(at, g.RestartPolicy)
 	c.update(at, *j.Type, g.Update)
+	c.scaling(j, g, at)
+	c.disconnect(at, *j.Type, g)
 	if d := g.MaxRunDuration; d != nil && !job.RunsToEnd(*j.Type) {
 		c.addf("%s: max_run_duration is for batch and sysbatch jobs; a %s job is meant to run on", at, *j.Type)
 	} else if d != nil && *d <= 0 {
@@ -102,6 +109,9 @@ func (c *checker) group(j *api.Job, g *api.TaskGroup) {
 	c.networks(at, g)
 	c.volumes(at, *j.Type, g)
 	c.services(at, g)
+	for _, why := range mesh.Problems(j, g) {
+		c.addf("%s: %s", at, why)
+	}
 	c.tasks(at, j, g)
 }
 
@@ -191,6 +201,7 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 		c.addf("%s: lifecycle hook must be prestart, poststart or poststop, is %q", at, l.Hook)
 	}
 	c.resources(at, t.Resources)
+	c.devices(at, *j.Type, t.Resources.Devices)
 	if *t.LogConfig.MaxFiles < 1 || *t.LogConfig.MaxFileSizeMB < 1 {
 		c.addf("%s: logs: max_files and max_file_size must be at least 1", at)
 	}
@@ -200,15 +211,14 @@ func (c *checker) task(at string, j *api.Job, g *api.TaskGroup, t *api.Task) {
 	c.mounts(at, g, t)
 	c.templates(at, t)
 	c.artifacts(at, t)
-	c.identities(at, t)
+	identities.Checker(c.addf).Task(at, g, t)
+	secrets.Checker(c.addf).Task(at, j, g, t)
 	c.texts(at, t)
 	c.plugin(at, j, t.CSIPluginConfig)
 }
 
 func (c *checker) resources(at string, r *api.Resources) {
-	if *r.CPU < 1 {
-		c.addf("%s: minimum CPU value is 1; got %d", at, *r.CPU)
-	}
+	c.processors(at, r)
 	if *r.MemoryMB < 10 {
 		c.addf("%s: minimum MemoryMB value is 10; got %d", at, *r.MemoryMB)
 	}
@@ -217,6 +227,48 @@ func (c *checker) resources(at string, r *api.Resources) {
 	}
 	if r.PIDs < 0 || r.PIDs > job.MaxPIDs {
 		c.addf("%s: pids (%d) must be between 1 and %d", at, r.PIDs, job.MaxPIDs)
+	}
+}
+
+func (c *checker) processors(at string, r *api.Resources) {
+	switch asked := *r.Cores; {
+	case asked < 0 || asked > cores.Max:
+		c.addf("%s: cores (%d) must be between 1 and %d", at, asked, cores.Max)
+	case asked > 0 && *r.CPU > 0:
+		c.addf("%s: cpu and cores cannot both be asked for: whole cores stand for their MHz; leave one of them out", at)
+	case asked == 0 && *r.CPU < 1:
+		c.addf("%s: minimum CPU value is 1; got %d", at, *r.CPU)
+	}
+	if r.NUMA == nil {
+		return
+	}
+	if !slices.Contains(cores.Affinities, r.NUMA.Affinity) {
+		c.addf("%s: numa: affinity must be none, prefer or require, is %q", at, r.NUMA.Affinity)
+	}
+	if *r.Cores == 0 && r.NUMA.Affinity != cores.AffinityNone {
+		c.addf("%s: numa: it says how near to each other whole cores are; set cores, or leave it out", at)
+	}
+}
+
+// devices judges what a task asks for of its node's devices.
+func (c *checker) devices(at, jobType string, list []*api.RequestedDevice) {
+	if len(list) > devicerules.MaxDevices {
+		c.addf("%s: it has %d device blocks, and %d is the most", at, len(list), devicerules.MaxDevices)
+		return
+	}
+	for _, d := range list {
+		if d == nil {
+			continue
+		}
+		here := fmt.Sprintf("%s: device %q", at, d.Name)
+		problems, many := devicerules.Problems(d)
+		for _, text := range problems {
+			c.addf("%s: %s", here, text)
+		}
+		if !many {
+			c.constraints(here, d.Constraints, true)
+			c.affinities(here, jobType, d.Affinities, nil)
+		}
 	}
 }
 
@@ -254,7 +306,7 @@ func (c *checker) mounts(at string, g *api.TaskGroup, t *api.Task) {
 	}
 }
 
-var perms = regexp.MustCompile(`^0?[0-7]{3,4}$`)
+var perms = pattern.Of(`^0?[0-7]{3,4}$`)
 
 func (c *checker) templates(at string, t *api.Task) {
 	dests := map[string]bool{}
@@ -279,7 +331,7 @@ func (c *checker) templates(at string, t *api.Task) {
 		if *tm.ChangeMode == "signal" && *tm.Envvars {
 			c.addf("%s: environment templates can't be updated by a signal; use restart or noop", here)
 		}
-		if !perms.MatchString(*tm.Perms) {
+		if !perms().MatchString(*tm.Perms) {
 			c.addf("%s: perms must be octal, are %q", here, *tm.Perms)
 		}
 	}

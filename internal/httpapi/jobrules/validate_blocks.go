@@ -180,8 +180,9 @@ func (c *checker) update(at, jobType string, u *api.UpdateStrategy) {
 		c.addf("%s: update canary needs max_parallel of at least 1: with 0 a new version takes the place of the old "+
 			"one at once", at)
 	}
-	if *u.Canary > 0 && jobType == api.JobTypeSystem {
-		c.addf("%s: update canary is not built for system jobs: they roll node by node, by max_parallel", at)
+	if *u.Canary > 100 && jobType == api.JobTypeSystem {
+		c.addf("%s: update canary of a system job is the part of its nodes in percent, at most 100; is %d", at,
+			*u.Canary)
 	}
 	if *u.AutoPromote && *u.Canary <= 0 {
 		c.addf("%s: update auto_promote requires canary to be greater than zero", at)

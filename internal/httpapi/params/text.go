@@ -3,6 +3,7 @@ package params
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -16,8 +17,34 @@ func Text(body []byte) error {
 		return errors.New("the request's body is not UTF-8")
 	case halves(body):
 		return errors.New(`the request's body has half of a character: \ud800 to \udfff come in pairs`)
+	case depth(body) > MaxDepth:
+		return fmt.Errorf("the request's body nests objects and lists more than %d deep", MaxDepth)
 	}
 	return nil
+}
+
+// MaxDepth bounds how deep objects and lists of a body nest. What is sent on carries them within its own: it has to
+// stay readable for servers and nodes, which read up to wire.MaxDepth.
+const MaxDepth = 40
+
+// depth is how deep objects and lists nest in what is taken for JSON.
+func depth(body []byte) (most int) {
+	now, text := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{', c == '[':
+			now++
+			most = max(most, now)
+		case c == '}', c == ']':
+			now--
+		}
+	}
+	return most
 }
 
 // halves says whether a surrogate is escaped without the one that makes it a character. Outside of texts JSON has no

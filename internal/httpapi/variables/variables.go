@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -56,6 +58,11 @@ func Whole(v *variable.Variable, items wire.Secrets) *api.Variable {
 		out.Items[k] = text
 	}
 	return out
+}
+
+// Read reads the body of a write. An item that it names twice is refused: one of them would be lost.
+func Read(data []byte, in *api.Variable) error {
+	return jsonv2.Unmarshal(data, in, jsonv2.MatchCaseInsensitiveNames(true))
 }
 
 // Query is a write as its URL says it.
@@ -106,6 +113,10 @@ func Write(ctx context.Context, servers wire.Conn, q Query, in *api.Variable) (*
 		return nil, Bad{fmt.Sprintf("the body is about variable %q, the path of the request about %q", in.Path,
 			q.Path)}
 	}
+	if in.Namespace != "" && in.Namespace != string(q.Namespace) {
+		return nil, Bad{fmt.Sprintf("the body is about namespace %q, the request about %q; write ?namespace=%s, or "+
+			"leave it out of the body", in.Namespace, q.Namespace, url.QueryEscape(in.Namespace))}
+	}
 	held := ""
 	if in.Lock != nil {
 		held = in.Lock.ID
@@ -116,7 +127,7 @@ func Write(ctx context.Context, servers wire.Conn, q Query, in *api.Variable) (*
 		return nil, Bad{"a request either writes, or takes, renews or releases one lock; leave out the other " +
 			"parameters"}
 	case q.Method == http.MethodDelete:
-		return answer(wire.VariableDelete.Call(ctx, servers, &wire.VariableDeleteRequest{
+		return q.answer(wire.VariableDelete.Call(ctx, servers, &wire.VariableDeleteRequest{
 			Namespace: q.Namespace,
 			Path:      q.Path,
 			Check:     check,
@@ -124,7 +135,7 @@ func Write(ctx context.Context, servers wire.Conn, q Query, in *api.Variable) (*
 			By:        q.By,
 		}))
 	case len(verbs) == 0:
-		return answer(wire.VariablePut.Call(ctx, servers, &wire.VariablePutRequest{
+		return q.answer(wire.VariablePut.Call(ctx, servers, &wire.VariablePutRequest{
 			Namespace: q.Namespace,
 			Path:      q.Path,
 			Items:     wire.Secrets{Values: in.Items},
@@ -137,7 +148,7 @@ func Write(ctx context.Context, servers wire.Conn, q Query, in *api.Variable) (*
 		if err != nil {
 			return nil, err
 		}
-		return answer(wire.VariableAcquire.Call(ctx, servers, &wire.VariableAcquireRequest{
+		return q.answer(wire.VariableAcquire.Call(ctx, servers, &wire.VariableAcquireRequest{
 			Namespace: q.Namespace,
 			Path:      q.Path,
 			Items:     wire.Secrets{Values: in.Items},
@@ -147,17 +158,17 @@ func Write(ctx context.Context, servers wire.Conn, q Query, in *api.Variable) (*
 	}
 	req := &wire.VariableLockRequest{Namespace: q.Namespace, Path: q.Path, Lock: held, By: q.By}
 	if verbs[0] == release {
-		return answer(wire.VariableRelease.Call(ctx, servers, req))
+		return q.answer(wire.VariableRelease.Call(ctx, servers, req))
 	}
 	out, err := wire.VariableRenew.Call(ctx, servers, req)
 	if err != nil || out.Conflict != "" {
-		return answer(out, err)
+		return q.answer(out, err)
 	}
 	return &Written{Index: out.Index, Status: http.StatusOK, Body: Metadata(out.Item)}, nil
 }
 
 // answer shows what became of a write.
-func answer(out *wire.VariableWritten, err error) (*Written, error) {
+func (q Query) answer(out *wire.VariableWritten, err error) (*Written, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -166,8 +177,8 @@ func answer(out *wire.VariableWritten, err error) (*Written, error) {
 		w.Status = http.StatusConflict
 	}
 	switch {
-	case out.Item == nil && out.Conflict != "":
-		return nil, gone(out.Conflict)
+	case out.Item == nil && out.Conflict != "": // what is there is nothing: a variable of index 0
+		w.Body = &api.Variable{Namespace: string(q.Namespace), Path: q.Path}
 	case out.Item == nil:
 		w.Status = http.StatusNoContent
 	default:
@@ -178,12 +189,6 @@ func answer(out *wire.VariableWritten, err error) (*Written, error) {
 		w.Body = whole
 	}
 	return w, nil
-}
-
-// gone is a conflict with nothing at all: there is no variable to be shown.
-func gone(why string) error {
-	return fault.WithHint(fault.New(fault.Conflict, "", "variable not found", why),
-		"it was deleted meanwhile, or never was")
 }
 
 // Verbs of locks.

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"berth/internal/base/pattern"
 )
 
 // Options are mount options in the kernel's form.
@@ -39,17 +41,11 @@ var plain = map[string]flag{
 }
 
 // passed are the options that a file system reads itself, per file system.
-var passed = map[string][]*regexp.Regexp{
-	"ext4": {
-		regexp.MustCompile(`^(no)?discard$`), regexp.MustCompile(`^data=(ordered|journal|writeback)$`),
-		regexp.MustCompile(`^commit=[0-9]{1,5}$`), regexp.MustCompile(`^errors=(remount-ro|continue)$`),
-		regexp.MustCompile(`^(no)?delalloc$`), regexp.MustCompile(`^noinit_itable$`),
-	},
-	"xfs": {
-		regexp.MustCompile(`^(no)?discard$`), regexp.MustCompile(`^inode64$`), regexp.MustCompile(`^logbufs=[2-8]$`),
-		regexp.MustCompile(`^logbsize=[0-9]{1,4}k?$`), regexp.MustCompile(`^allocsize=[0-9]{1,4}[km]?$`),
-		regexp.MustCompile(`^largeio$`), regexp.MustCompile(`^swalloc$`),
-	},
+var passed = map[string]func() *regexp.Regexp{
+	"ext4": pattern.Of(`^(?:(?:no)?discard|data=(?:ordered|journal|writeback)|commit=[0-9]{1,5}|` +
+		`errors=(?:remount-ro|continue)|(?:no)?delalloc|noinit_itable)$`),
+	"xfs": pattern.Of(`^(?:(?:no)?discard|inode64|logbufs=[2-8]|logbsize=[0-9]{1,4}k?|allocsize=[0-9]{1,4}[km]?|` +
+		`largeio|swalloc)$`),
 }
 
 // ParseFlags turns mount flags from outside into options, refusing everything that is not known to be harmless. An
@@ -67,7 +63,7 @@ func ParseFlags(fsType string, flags []string) (Options, error) {
 			o.Bits = o.Bits&^p.clear | p.set
 			continue
 		}
-		if slices.ContainsFunc(passed[fsType], func(r *regexp.Regexp) bool { return r.MatchString(f) }) {
+		if own := passed[fsType]; own != nil && own().MatchString(f) {
 			data = append(data, f)
 			continue
 		}

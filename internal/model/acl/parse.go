@@ -11,6 +11,8 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/json"
+
+	"berth/internal/base/pattern"
 )
 
 // Document is what the text of a policy says.
@@ -72,8 +74,8 @@ const (
 )
 
 var (
-	patterns = regexp.MustCompile(`^[A-Za-z0-9._\[\]*-]{1,128}$`)
-	paths    = regexp.MustCompile(`^[A-Za-z0-9._~/*-]{1,128}$`)
+	patterns = pattern.Of(`^[A-Za-z0-9._\[\]*-]{1,128}$`)
+	paths    = pattern.Of(`^[A-Za-z0-9._~/*-]{1,128}$`)
 )
 
 // reader gathers what a text says and what is wrong with it.
@@ -186,7 +188,7 @@ func (r *reader) rule(b *hcl.Block, before []Rule) Rule {
 		schema.Blocks = []hcl.BlockHeaderSchema{{Type: "variables"}}
 	}
 	if g.named {
-		out.Pattern = r.pattern(b, patterns)
+		out.Pattern = r.pattern(b, patterns())
 	} else if slices.ContainsFunc(before, func(o Rule) bool { return o.Kind == g.kind }) {
 		r.add(b.DefRange, "there is a rule for %s already; make one of both", g.kind)
 	}
@@ -263,7 +265,7 @@ func (r *reader) variables(b *hcl.Block) []VariableRule {
 		Blocks: []hcl.BlockHeaderSchema{{Type: "path", LabelNames: []string{"path"}}},
 	})
 	for _, p := range content.Blocks {
-		path := r.pattern(p, paths)
+		path := r.pattern(p, paths())
 		inside := r.content(p.Body, &hcl.BodySchema{
 			Attributes: []hcl.AttributeSchema{{Name: "capabilities", Required: true}},
 		})

@@ -5,12 +5,12 @@ package acl
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/pattern"
 )
 
 // AnonymousPolicy is the name of the policy of requests without a token. Without such a policy they may do nothing.
@@ -82,7 +82,7 @@ func (p *Policy) Key() string { return p.Name }
 // Key is a role's place in lists.
 func (r *Role) Key() string { return r.ID }
 
-var plainName = regexp.MustCompile(`^[A-Za-z0-9-]+$`)
+var plainName = pattern.Of(`^[A-Za-z0-9-]+$`)
 
 // Validate checks name, description and text. The error has every finding of the text.
 func (p *Policy) Validate() error {
@@ -111,7 +111,7 @@ func checkName(name string) []string {
 		return []string{"it has no name; give it one of letters, digits and dashes"}
 	case len(name) > maxName:
 		return []string{fmt.Sprintf("its name has %d characters, at most %d are allowed", len(name), maxName)}
-	case !plainName.MatchString(name):
+	case !plainName().MatchString(name):
 		return []string{"its name may have letters, digits and dashes; write it without the other characters"}
 	}
 	return nil

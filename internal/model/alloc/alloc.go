@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/device"
 	"berth/internal/model/job"
 )
 
@@ -72,6 +73,9 @@ type Alloc struct {
 	// replace, and was not promoted.
 	Deployment ids.Deployment `cbor:",omitempty"`
 	Canary     bool           `cbor:",omitempty"`
+
+	// Silence is the last time that nothing was known of it; nil: there was none.
+	Silence *Silence `cbor:",omitempty"`
 
 	// Adopted is when a person gave an orphan to this state; 0: the scheduler placed it. Its node takes it up by what
 	// its shim holds, should the record be lost.
@@ -152,7 +156,23 @@ type TaskResources struct {
 	CPUShares   int64
 	MemoryMB    int64
 	MemoryMaxMB int64
-	PIDs        int64 `cbor:",omitempty"` // 0: the node's default
+	PIDs        int64    `cbor:",omitempty"` // 0: the node's default
+	Cores       []uint16 `cbor:",omitempty"` // of the node, and nobody else's; CPUShares is what they stand for
+	// Devices are those of the node that are the task's alone.
+	Devices []device.Given `cbor:",omitempty"`
+}
+
+// Schema is the lowest schema of a cluster whose servers know all that these allocs have: one that does not know of
+// cores would give them away again.
+func Schema(allocs []*Alloc) uint64 {
+	for _, a := range allocs {
+		for _, t := range a.Resources.Tasks { // in any order: one is enough
+			if len(t.Cores) > 0 {
+				return job.SchemaCores
+			}
+		}
+	}
+	return 0
 }
 
 // Total sums what counts against a node. A prestart task without sidecar shares its capacity with the main tasks; that
@@ -172,6 +192,8 @@ type PortMapping struct {
 	To          int
 	HostIP      string
 	HostNetwork string `cbor:",omitempty"` // of the node; empty: its default
+	// IgnoreCollision: it may be shared with allocs of the same job whose port says so, too.
+	IgnoreCollision bool `cbor:",omitempty"`
 }
 
 // NetworkStatus is what an alloc's network on its node is like.
@@ -241,6 +263,7 @@ const (
 	EventHookFailed      = "Task hook failed"
 	EventDriverFailure   = "Driver Failure"
 	EventDriver          = "Driver"
+	EventServices        = "Services"
 	EventStarted         = "Started"
 	EventTerminated      = "Terminated"
 	EventKilling         = "Killing"
@@ -256,6 +279,8 @@ const (
 	EventPluginFailing   = "Plugin became unhealthy"
 	EventStorageWaiting  = "Storage Waiting"
 	EventStorageReady    = "Storage Ready"
+	EventNetworkWaiting  = "Network Waiting"
+	EventNetworkReady    = "Network Ready"
 	EventVolumeCondition = "Volume Condition"
 	EventShimDied        = "Shim Died"
 	EventNotWritten      = "Not Written Down"
@@ -268,11 +293,19 @@ const (
 	EventNetwork         = "Network"
 	EventDownloading     = "Downloading Artifacts"
 	EventNotDownloaded   = "Failed Artifact Download"
+	EventTemplate        = "Template"
+	EventDeviceHealthy   = "Device became healthy"
+	EventDeviceFailing   = "Device became unhealthy"
+	EventNotReserved     = "Device Reservation Failed"
+	EventConsulToken     = "Consul Token"
 )
 
 // DetailUnfit is the detail, "true", of an event that tells of a start which this node refuses however often it is
 // tried.
 const DetailUnfit = "unfit"
+
+// DetailWaits is the detail, "true", of an event that tells of what a start waits for beside storage and networks.
+const DetailWaits = "waits"
 
 // DetailStorage is the detail, "true", of an event that tells of a start which did not happen for the sake of storage.
 const DetailStorage = "storage"
@@ -297,10 +330,16 @@ func (a *Alloc) Unfit() string {
 func (e *TaskEvent) Obstacle() bool {
 	switch e.Type {
 	case EventSetupFailure, EventHookFailed, EventDriverFailure, EventNotRestarting, EventPluginFailing,
-		EventStorageWaiting, EventShimDied, EventNotWritten, EventNotTakenUp:
+		EventStorageWaiting, EventNetworkWaiting, EventShimDied, EventNotWritten, EventNotTakenUp, EventTemplate,
+		EventDeviceFailing, EventNotReserved:
 		return true
 	}
 	return false
+}
+
+// Waits reports whether the event tells of what a start waits for: storage, or a network.
+func (e *TaskEvent) Waits() bool {
+	return e.Type == EventStorageWaiting || e.Type == EventNetworkWaiting
 }
 
 // Metric explains a placement or its failure.

@@ -47,7 +47,16 @@ type TaskView struct {
 	Failed  bool
 	Started bool // a process of it ran at least once
 	Ordered bool // its end was ordered already
+	// Again: all tasks of the alloc are to run anew, and this one has not started since.
+	Again      bool
+	Restarting bool // the end of the process that it has for a restart was ordered already
 }
+
+// begun reports whether what comes after the task's start has a task that started.
+func (t TaskView) begun() bool { return t.Started && !t.Again }
+
+// old reports a process that has to end before anything runs anew.
+func (t TaskView) old() bool { return t.Again && t.State == TaskRunning }
 
 func (t TaskView) dead() bool { return t.State == TaskDead }
 
@@ -72,12 +81,15 @@ type KillOrder struct {
 // AllocOrders are all that an alloc does now.
 type AllocOrders struct {
 	Start []string // their turn has come
-	Kill  []KillOrder
-	Done  bool // every task is dead
+	// Restart are those whose processes end, to start again when their turn comes.
+	Restart []string
+	Kill    []KillOrder
+	Done    bool // every task is dead
 }
 
 // NextAlloc says which tasks may start and which must end. Tasks end in waves: the leader, then the main tasks, then
-// the sidecars; poststop tasks run when all of them are dead.
+// the sidecars; poststop tasks run when all of them are dead. Where all tasks are to run anew, they end in the same
+// waves, and then start in the order of the first time.
 func NextAlloc(f AllocFacts) AllocOrders {
 	why := f.ending()
 	var o AllocOrders
@@ -93,6 +105,8 @@ func NextAlloc(f AllocFacts) AllocOrders {
 	}
 	if why != "" {
 		f.kill(&o, why)
+	} else {
+		o.Restart = f.restart()
 	}
 	for _, t := range f.Tasks {
 		if f.mayStart(t, why != "") {
@@ -149,26 +163,58 @@ func (t TaskView) wave() int {
 	return 1
 }
 
-// kill orders the end of the first wave that is not dead yet. A poststart task that runs once is let to its end when
-// the main tasks ended by themselves.
+// kill orders the end of the first wave that is not dead yet, and of what has no process: it is not to start meanwhile,
+// but for a sidecar on which tasks that have not ended may count. A poststart task that runs once is let to its end
+// when the main tasks ended by themselves.
 func (f AllocFacts) kill(o *AllocOrders, why string) {
-	for wave := range 4 {
-		alive := false
-		for _, t := range f.Tasks {
-			if t.dead() || t.wave() != wave || wave == 3 && !f.Force && !f.neverRan() {
-				continue
-			}
-			alive = true
-			finishing := why == EventMainDead && t.Role == RolePoststart && t.Started && !f.Overdue
-			if !t.Ordered && !finishing {
-				o.Kill = append(o.Kill, KillOrder{Task: t.Name, Why: why, Fail: f.Refused || why == EventOverdue})
-			}
-		}
-		if alive {
-			return
+	first := f.firstWave()
+	for _, t := range f.Tasks {
+		idle := t.State == TaskPending && t.Role != RolePoststop && !(t.Role.Sidecar() && t.begun())
+		finishing := why == EventMainDead && t.Role == RolePoststart && t.begun() && !f.Overdue
+		if f.ends(t) && !t.Ordered && !finishing && (idle || t.wave() == first) {
+			o.Kill = append(o.Kill, KillOrder{Task: t.Name, Why: why, Fail: f.Refused || why == EventOverdue})
 		}
 	}
 }
+
+// ends reports a task that is to be dead and is not. Poststop tasks end by themselves.
+func (f AllocFacts) ends(t TaskView) bool {
+	return !t.dead() && (t.Role != RolePoststop || f.Force || f.neverRan())
+}
+
+// firstWave is the one whose turn it is to end.
+func (f AllocFacts) firstWave() int {
+	first := 4
+	for _, t := range f.Tasks {
+		if f.ends(t) {
+			first = min(first, t.wave())
+		}
+	}
+	return first
+}
+
+// restart lists whose processes end now, of the first wave that has some.
+func (f AllocFacts) restart() (out []string) {
+	for wave := range 3 {
+		alive := false
+		for _, t := range f.Tasks {
+			if !t.old() || t.wave() != wave {
+				continue
+			}
+			alive = true
+			if !t.Restarting {
+				out = append(out, t.Name)
+			}
+		}
+		if alive {
+			break
+		}
+	}
+	return out
+}
+
+// Renewable reports whether all tasks of an alloc can be told to run anew: not once they come to their end.
+func (f AllocFacts) Renewable() bool { return f.ending() == "" }
 
 // neverRan reports that no process of the alloc ever ran: then there is nothing that poststop tasks could clean up.
 func (f AllocFacts) neverRan() bool {
@@ -189,17 +235,17 @@ func (f AllocFacts) mayStart(t TaskView, ending bool) bool {
 			return o.Role == RolePoststop || o.dead()
 		})
 	}
-	if ending {
+	if ending || !f.all(func(o TaskView) bool { return !o.old() }) {
 		return false
 	}
 	switch t.Role {
 	case RoleMain:
 		return f.all(func(o TaskView) bool {
 			return o.Role > RolePrestartSidecar || o.Role == RolePrestart && o.dead() ||
-				o.Role == RolePrestartSidecar && o.Started
+				o.Role == RolePrestartSidecar && o.begun()
 		})
 	case RolePoststart, RolePoststartSidecar:
-		return f.all(func(o TaskView) bool { return o.Role != RoleMain || o.Started })
+		return f.all(func(o TaskView) bool { return o.Role != RoleMain || o.begun() })
 	}
 	return true
 }

@@ -112,7 +112,7 @@ func checkOrders(t *testing.T, f alloc.AllocFacts) {
 			fail("the same task is started and ended")
 		}
 		for _, other := range f.Tasks {
-			if v.Role.Sidecar() && other.Role == alloc.RoleMain && other.State != alloc.TaskDead {
+			if v.Role.Sidecar() && v.Started && other.Role == alloc.RoleMain && other.State != alloc.TaskDead {
 				fail("a sidecar ends after the main tasks")
 			}
 		}

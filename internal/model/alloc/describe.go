@@ -98,8 +98,8 @@ func waits(a *Alloc) string {
 	for _, name := range taskOrder(a, nil) {
 		s := a.TaskStates[name]
 		if n := len(s.Events); s.State == TaskPending && n > 0 {
-			switch last := s.Events[n-1]; last.Type {
-			case EventStorageWaiting, EventNotWritten:
+			last := s.Events[n-1]
+			if last.Waits() || last.Type == EventNotWritten || last.Details[DetailWaits] == "true" {
 				return last.DisplayMessage
 			}
 		}

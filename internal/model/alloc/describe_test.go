@@ -35,7 +35,24 @@ func TestAnAllocsPhaseSaysWhatTheClientStatusLeavesOpen(t *testing.T) {
 		"it runs": {with(), alloc.PhaseRunning, ""},
 		"nothing is reported yet": {&alloc.Alloc{DesiredStatus: alloc.DesiredRun, ClientStatus: alloc.ClientPending},
 			alloc.PhasePending, ""},
-		"it waits for a volume":  {with(waitsFor("volume db is held")), alloc.PhasePending, "volume db is held"},
+		"it waits for a volume": {with(waitsFor("volume db is held")), alloc.PhasePending, "volume db is held"},
+		"it waits for what a template reads": {
+			with(func(a *alloc.Alloc) {
+				a.TaskStates["main"] = &alloc.TaskState{State: alloc.TaskPending, Events: []*alloc.TaskEvent{{
+					Type:           alloc.EventTemplate,
+					DisplayMessage: "waits for variable db",
+					Details:        map[string]string{alloc.DetailWaits: "true"},
+				}}}
+			}), alloc.PhaseRunning, "waits for variable db",
+		},
+		"a template was rendered": {
+			with(func(a *alloc.Alloc) {
+				a.TaskStates["main"] = &alloc.TaskState{State: alloc.TaskPending, Events: []*alloc.TaskEvent{{
+					Type:           alloc.EventTemplate,
+					DisplayMessage: "Rendered it",
+				}}}
+			}), alloc.PhaseRunning, "",
+		},
 		"between two starts":     {with(crashing(1)), alloc.PhaseRestarting, ""},
 		"it is to stop and runs": {with(stop), alloc.PhaseStopping, ""},
 		"it is to stop and its node's disk is full": {

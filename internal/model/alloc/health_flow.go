@@ -192,13 +192,13 @@ func settled(r TaskRole, s *TaskState) bool {
 	return s.State == TaskRunning
 }
 
-// waitsForStorage reports an alloc whose tasks cannot start for want of its volumes: the hooks before its first task
-// have not come further, or a task was held back by them.
+// waitsForStorage reports an alloc whose tasks cannot start for want of its volumes, or of its network: the hooks
+// before its first task have not come further, or a task was held back by them.
 func waitsForStorage(a *Alloc, g *job.TaskGroup) bool {
 	before := a.ClientStatus == ClientPending && len(g.CSIVolumes()) > 0
 	for _, s := range a.TaskStates { // in any order: one that waits is enough, and all must be at their beginning
 		n := len(s.Events)
-		if s.State == TaskPending && n > 0 && s.Events[n-1].Type == EventStorageWaiting {
+		if s.State == TaskPending && n > 0 && s.Events[n-1].Waits() {
 			return true
 		}
 		before = before && s.State == TaskPending && (n == 0 || s.Events[n-1].Type == EventReceived)

@@ -134,3 +134,41 @@ func abridged(s string) string {
 
 // cut is enough of a text for a message.
 func cut(s string) string { return s[:min(len(s), 64)] }
+
+// Presses reports whether somebody waits for what is new of an alloc: the servers for its status and those of its
+// tasks. Of one that is to stop they wait for the end alone, which comes when everything is released.
+func Presses(before, now *Alloc, stopping bool) bool {
+	if before == nil {
+		before = &Alloc{ClientStatus: ClientPending}
+	}
+	if now.ClientStatus != before.ClientStatus {
+		return !stopping || now.ProcessesGone()
+	}
+	if stopping {
+		return false
+	}
+	for name, t := range now.TaskStates {
+		was := before.TaskStates[name]
+		if was == nil {
+			was = &TaskState{State: TaskPending}
+		}
+		if t.State != was.State || t.Failed != was.Failed || t.Restarts != was.Restarts {
+			return true
+		}
+	}
+	return false
+}
+
+// OnItsWay reports whether an alloc starts or ends and nothing stands in its way: what it did last is no failure, and
+// no wait that has lasted.
+func (a *Alloc) OnItsWay(stopping bool) bool {
+	if a.ProcessesGone() || !stopping && a.ClientStatus != ClientPending {
+		return false
+	}
+	for _, t := range a.TaskStates {
+		if len(t.Events) > 0 && t.Events[len(t.Events)-1].Obstacle() {
+			return false
+		}
+	}
+	return true
+}

@@ -13,6 +13,7 @@ type Process uint8
 // Values of Process.
 const (
 	ProcessNone     Process = iota // proven: none
+	ProcessBegun                   // a start was begun of which nobody knows whether it happened
 	ProcessRecorded                // a handle of an earlier life of the agent; not found again yet
 	ProcessAttached                // running, as far as known
 	ProcessExited                  // the main process ended; what it left behind may live
@@ -46,18 +47,21 @@ const (
 	TaskRecover               // find the recorded process again
 	TaskWatch                 // wait for its exit
 	TaskStop                  // end the process
+	TaskAbort                 // end what a start may have left
 	TaskCollect               // end what the exited process left behind, then ask the restart policy
 	TaskFinish                // run the stop hooks; then it is dead
 )
 
-var taskDoNames = [...]string{"rest", "await", "pause", "prepare", "start", "recover", "watch", "stop", "collect",
-	"finish"}
+var taskDoNames = [...]string{"rest", "await", "pause", "prepare", "start", "recover", "watch", "stop", "abort",
+	"collect", "finish"}
 
 func (d TaskDo) String() string { return taskDoNames[d] }
 
 // NextTask decides the one step that a task takes now. A process comes before everything else: what is recorded is
 // found again before it is judged, and nothing finishes or starts while one may live. While a volume is suspended, a
 // restart that somebody asked for waits as a start does: a process that runs would be given away for none.
+// A start of which nobody knows whether it happened is made again, as the same attempt, which runs once. Where it is
+// not wanted any more, what it may have left ends first.
 func NextTask(f TaskFacts) TaskDo {
 	switch {
 	case f.Process == ProcessRecorded:
@@ -68,6 +72,8 @@ func NextTask(f TaskFacts) TaskDo {
 		return TaskStop
 	case f.Process == ProcessAttached:
 		return TaskWatch
+	case f.Process == ProcessBegun && (f.Kill || f.Dead || f.Over || f.Held):
+		return TaskAbort
 	case f.Dead:
 		return TaskRest
 	case f.Kill, f.Over, f.Held:
@@ -200,7 +206,7 @@ func (f RestartFacts) limited(v RestartResult) RestartResult {
 		v.Memory = RestartMemory{Since: f.Now.Add(v.Delay), Count: 0}
 		return v
 	}
-	v.Failed = f.Ending != EndedWell
+	v.Failed = true // one that is to run for ever has failed with whatever code it ends
 	v.Reason = fmt.Sprintf("Exceeded allowed attempts %d in interval %s and mode is %q", f.Policy.Attempts,
 		f.Policy.Interval, f.Policy.Mode)
 	return v

@@ -63,10 +63,12 @@ func TestNextTaskForEveryCombinationOfFacts(t *testing.T) {
 		}
 		mayLive := f.Process != alloc.ProcessNone
 		refuse(mayLive && (do == alloc.TaskFinish || do == alloc.TaskRest), "a process may live")
-		refuse(mayLive && (do == alloc.TaskStart || do == alloc.TaskPrepare), "a second process would start")
-		refuse(!mayLive &&
+		begun := f.Process == alloc.ProcessBegun
+		refuse(mayLive && !begun && (do == alloc.TaskStart || do == alloc.TaskPrepare), "a second process would start")
+		refuse((!mayLive || begun) &&
 			(do == alloc.TaskStop || do == alloc.TaskWatch || do == alloc.TaskRecover || do == alloc.TaskCollect),
-			"there is no process")
+			"there is no process that is known")
+		refuse(do == alloc.TaskAbort && (!begun || !f.Kill && !f.Over && !f.Dead && !f.Held), "it is wanted, or known")
 		refuse(do == alloc.TaskStart && (f.Kill || f.Over || f.Dead), "it is to end")
 		refuse(do == alloc.TaskStart && !f.Due, "it is not due")
 		refuse(do == alloc.TaskStart && !f.Prepared, "its hooks have not run")
@@ -101,7 +103,7 @@ func TestATaskOfEveryKindComesToRest(t *testing.T) {
 				return
 			case alloc.TaskRecover:
 				f.Process = alloc.ProcessAttached
-			case alloc.TaskStop, alloc.TaskCollect:
+			case alloc.TaskStop, alloc.TaskCollect, alloc.TaskAbort:
 				f.Process = alloc.ProcessNone
 			case alloc.TaskFinish:
 				f.Dead = true
@@ -168,8 +170,8 @@ func TestRestartPolicy(t *testing.T) {
 			alloc.RestartFacts{Ending: alloc.RestartAsked, Memory: used, Role: alloc.RoleMain}, true, false, 0, 2},
 		{"used-up attempts fail", alloc.RestartFacts{Ending: alloc.EndedBadly, Memory: used, Role: alloc.RoleMain},
 			false, true, 0, 3},
-		{"used-up attempts of a service that ends well end it, not failed",
-			alloc.RestartFacts{Ending: alloc.EndedWell, Memory: used, Role: alloc.RoleMain}, false, false, 0, 3},
+		{"used-up attempts of a service that ends well fail as well",
+			alloc.RestartFacts{Ending: alloc.EndedWell, Memory: used, Role: alloc.RoleMain}, false, true, 0, 3},
 		{"a new interval begins anew", alloc.RestartFacts{Ending: alloc.EndedBadly, Memory: old, Role: alloc.RoleMain},
 			true, false, 10 * time.Second, 1},
 		{"mode delay waits for the next interval",

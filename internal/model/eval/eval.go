@@ -30,6 +30,9 @@ const (
 	TriggerMaxPlans      = "max-plan-attempts"
 	TriggerDeployment    = "deployment-watcher"
 	TriggerPeriodic      = "periodic-job"
+	TriggerScaling       = "job-scaling"
+	TriggerMaxDisconnect = "max-disconnect-timeout"
+	TriggerReconnect     = "reconnect"
 )
 
 // Eval asks for one run of the scheduler over one job (and, for system jobs, over one node's change).

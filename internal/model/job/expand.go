@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/pattern"
 )
 
 // Bounds of what ${…} becomes. Each reference may stand for a text full of references: nine variables of ten references
@@ -23,7 +23,7 @@ const (
 	MaxExpanded = 1 << 20
 )
 
-var reference = regexp.MustCompile(`\$\{([^${}]+)\}`)
+var reference = pattern.Of(`\$\{([^${}]+)\}`)
 
 // Expand puts what lookup knows in the place of ${…}, up to a length; what it does not know stays as it is, because
 // shells have variables too. A text without any ${ is not looked at.
@@ -42,7 +42,7 @@ func Expand(text string, lookup func(name string) (string, bool), most int) (str
 		return nil
 	}
 	for text != "" {
-		at := reference.FindStringSubmatchIndex(text)
+		at := reference().FindStringSubmatchIndex(text)
 		if at == nil {
 			break
 		}

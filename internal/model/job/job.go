@@ -75,6 +75,8 @@ type Job struct {
 	Payload                  []byte  `cbor:",omitempty"`
 	DispatchIdempotencyToken string  `cbor:",omitempty"`
 	LastLaunch               int64   `cbor:",omitempty"` // of a periodic job: seconds since the epoch
+	// VersionTag is the name of this version; nil: it has none.
+	VersionTag *VersionTag `cbor:",omitempty"`
 }
 
 // Group returns the named group or nil.
@@ -120,6 +122,8 @@ type TaskGroup struct {
 	// MaxRunDuration is how long an alloc may run, counted from the first start of a task of it; nil: for ever.
 	MaxRunDuration *time.Duration `cbor:",omitempty"`
 	Services       []*Service     `cbor:",omitempty"`
+	Scaling        *ScalingPolicy `cbor:",omitempty"` // nil: its count has no bounds of its own
+	Disconnect     *Disconnect    `cbor:",omitempty"` // nil: allocs of a silent node are lost at once
 }
 
 // Task returns the named task or nil.
@@ -164,8 +168,12 @@ type Task struct {
 	// Identity is the one named default, as far as the job says more of it than that there is one.
 	Identity   *WorkloadIdentity   `cbor:",omitempty"`
 	Identities []*WorkloadIdentity `cbor:",omitempty"`
+	Secrets    []*Secret           `cbor:",omitempty"`
 
 	DispatchPayload *DispatchPayload `cbor:",omitempty"`
+	ScalingPolicies []*ScalingPolicy `cbor:",omitempty"`
+
+	Kind TaskKind `cbor:",omitempty"` // its part in the mesh
 }
 
 // Hooks of a task's lifecycle.
@@ -189,6 +197,20 @@ type Resources struct {
 	DiskMB      int
 	// PIDs is how many processes and threads the task may have; 0: what a node gives a task that asks for no number.
 	PIDs int `cbor:",omitempty"`
+	// Devices of the node that the task wants for itself.
+	Devices []*RequestedDevice `cbor:",omitempty"`
+	// Cores are whole ones of the node that nobody else gets, in place of CPU; 0: none.
+	Cores int `cbor:",omitempty"`
+	// NUMA says how near to each other they are; nil: it does not matter.
+	NUMA *NUMAResource `cbor:",omitempty"`
+}
+
+// RequestedDevice asks for devices of one kind by type, by vendor and type, or by vendor, type and name.
+type RequestedDevice struct {
+	Name        string
+	Count       uint64
+	Constraints []*Constraint
+	Affinities  []*Affinity
 }
 
 // NetworkResource is a group's network.
@@ -199,7 +221,11 @@ type NetworkResource struct {
 	DynamicPorts  []Port
 	Hostname      string `cbor:",omitempty"` // of its tasks; may name what is replaced (Expand)
 	DNS           *DNS   `cbor:",omitempty"` // nil: as the node resolves names
+	CNI           *CNI   `cbor:",omitempty"` // of networks of CNI plugins
 }
+
+// CNI is what CNI plugins get beside their configuration. Values may name what is replaced (Expand).
+type CNI struct{ Args map[string]string }
 
 // OfNode reports whether the tasks of a group see the node's own network as it is.
 func (n *NetworkResource) OfNode() bool { return n.onHost() && n.Hostname == "" && n.DNS == nil }
@@ -222,6 +248,8 @@ type Port struct {
 	Value       int
 	To          int
 	HostNetwork string
+	// IgnoreCollision: other allocs of the same job whose port says so may have the same static port beside this one.
+	IgnoreCollision bool `cbor:",omitempty"`
 }
 
 // LogConfig bounds what is kept of a task's output.
@@ -408,6 +436,7 @@ func (j *Job) AsWritten() Job {
 	c.ModifyIndex = 0
 	c.JobModifyIndex = 0
 	c.LastLaunch = 0
+	c.VersionTag = nil
 	return c
 }
 

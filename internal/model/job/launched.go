@@ -16,6 +16,9 @@ const SchemaLaunches = 13
 // MaxPayload is how many bytes a job may be dispatched with.
 const MaxPayload = 16 << 10
 
+// MaxMeta is how many bytes the meta of a dispatch may have, keys and values together.
+const MaxMeta = 64 << 10
+
 // Whether a job is dispatched with a payload.
 const (
 	PayloadOptional  = "optional"
@@ -94,6 +97,11 @@ func (j *Job) Keeps(old *Job) error {
 	return nil
 }
 
+// NamedAsChild reports an id such as servers give what a job launches.
+func NamedAsChild(id ids.Job) bool {
+	return strings.Contains(string(id), PeriodicChild) || strings.Contains(string(id), DispatchChild)
+}
+
 // Child is a copy of a job that launches others, to be registered in its name.
 func (j *Job) Child(id ids.Job) *Job {
 	c := *j
@@ -133,6 +141,14 @@ func (d Dispatch) Check(j *Job) error {
 		bad = append(bad, "it takes no payload (payload = \"forbidden\")")
 	case n == 0 && p.Payload == PayloadRequired:
 		bad = append(bad, "it needs a payload (payload = \"required\"): name a file, or - for the standard input")
+	}
+	weight := 0
+	for k, v := range d.Meta {
+		weight += len(k) + len(v)
+	}
+	if weight > MaxMeta {
+		bad = append(bad, fmt.Sprintf("the meta have %d bytes, and may have %d: what is large belongs into the "+
+			"payload, or where the task can fetch it", weight, MaxMeta))
 	}
 	var missing, unknown []string
 	for _, k := range p.MetaRequired {

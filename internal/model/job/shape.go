@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/model/cores"
 )
 
 // MaxPIDs is the most that the kernel takes (PID_MAX_LIMIT).
@@ -80,6 +81,7 @@ func (t *Task) asks(within func(what string, n, least, most int)) {
 		within("memory_max", r.MemoryMaxMB, -1, math.MaxInt)
 		within("disk", r.DiskMB, 0, MaxMiB.Max)
 		within("pids", r.PIDs, 0, MaxPIDs)
+		within("cores", r.Cores, 0, cores.Max)
 	}
 	if l := t.LogConfig; l != nil {
 		within("max_files of logs", l.MaxFiles, 0, math.MaxInt)

@@ -6,11 +6,15 @@ package network
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/pattern"
 )
 
 // Modes of a group's network.
@@ -19,6 +23,46 @@ const (
 	ModeBridge = "bridge"
 	ModeNone   = "none"
 )
+
+// cniPrefix begins the modes that are networks of CNI plugins.
+const cniPrefix = "cni/"
+
+// CNI is the name of the network of CNI plugins that a mode asks for; false: it asks for none.
+func CNI(mode string) (name string, is bool) { return strings.CutPrefix(mode, cniPrefix) }
+
+// ModeCNI is the mode of a network of CNI plugins.
+func ModeCNI(name string) string { return cniPrefix + name }
+
+// cniName is what a network of CNI plugins may be called (CNI specification, network configuration).
+var cniName = pattern.Of(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$`)
+
+// BadMode says what is wrong with a mode; empty: nothing.
+func BadMode(mode string) string {
+	name, is := CNI(mode)
+	switch {
+	case mode == "" || mode == ModeHost || mode == ModeBridge || mode == ModeNone:
+		return ""
+	case is && cniName().MatchString(name):
+		return ""
+	case is:
+		return fmt.Sprintf("mode %.60q names no network: write letters, digits, _, . and - behind cni/", mode)
+	}
+	return fmt.Sprintf("mode %.60q is none; there are host, bridge, none, and cni/NAME for a network of CNI plugins",
+		mode)
+}
+
+// BadCNI says what is wrong with arguments to CNI plugins; empty: nothing.
+func BadCNI(mode string, args map[string]string) string {
+	if _, is := CNI(mode); !is {
+		return "cni is of networks of mode cni/NAME; remove the block, or write that mode"
+	}
+	for _, k := range slices.Sorted(maps.Keys(args)) {
+		if k == "" || strings.ContainsAny(k, "=;\x00") || strings.ContainsAny(args[k], ";\x00") {
+			return fmt.Sprintf("cni args: %.60q: neither name nor value may have ; in it, nor the name =", k)
+		}
+	}
+	return ""
+}
 
 // Defaults of what an agent's configuration may say of the bridge.
 const (
@@ -40,6 +84,8 @@ const (
 	AttributeNone      = "network.none"
 	AttributeSubnet    = "network.bridge.subnet"
 	AttributeSubnet6   = "network.bridge.subnet_ipv6"
+	AttributeCNI       = "network.cni."         // and the name of a network: "1", it is configured
+	AttributePlugin    = "plugins.cni.version." // and the name of a CNI plugin: its release
 )
 
 // maxLink is how long the name of a link may be, in bytes (IFNAMSIZ, without the final NUL).

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/model/cores"
+	"berth/internal/model/device"
 	"berth/internal/model/plugin"
 	"berth/internal/model/taskconfig"
 )
@@ -141,6 +143,12 @@ type Resources struct {
 	ReservedPorts                  []int
 	// HostNetworks are addresses beside IP, ordered by name.
 	HostNetworks []HostNetwork `cbor:",omitempty"`
+	// Devices are what plugins find on the node, ordered by kind.
+	Devices []device.Group `cbor:",omitempty"`
+	// Cores are those of the node; empty: it does not say, and none of them is given away. Kept are the numbers of
+	// those that are kept back, where this is what is kept back.
+	Cores []cores.Core `cbor:",omitempty"`
+	Kept  []uint16     `cbor:",omitempty"`
 }
 
 // HostNetwork is an address of a node by a name that jobs use for ports on it.
@@ -169,6 +177,10 @@ type Event struct {
 	Timestamp   time.Time
 	CreateIndex uint64
 }
+
+// DriverConfined is the attribute by which a node says of a driver that its tasks have a root of their own: a session
+// in one does not reach the node.
+func DriverConfined(driver string) string { return "driver." + driver + ".confined" }
 
 // DriverOptions is the attribute of a node that lists, with commas between, what a task's config may say to a driver.
 func DriverOptions(driver string) string { return "driver." + driver + ".options" }

@@ -13,6 +13,12 @@ func (f Field) wanted() string {
 	if len(f.OneOf) > 0 {
 		return strings.Join(f.OneOf, " or ")
 	}
+	switch {
+	case f.Absolute:
+		return "an absolute path"
+	case f.Most > 0:
+		return "a whole number from 0 to " + strconv.FormatInt(f.Most, 10)
+	}
 	return map[Kind]string{
 		Text:    "a text",
 		Boolean: "true or false",
@@ -45,6 +51,9 @@ func (f Field) example(name string) string {
 	}
 	if len(f.OneOf) > 0 {
 		return name + " = " + strconv.Quote(f.OneOf[0])
+	}
+	if f.Absolute {
+		return name + ` = "/…"`
 	}
 	return name + ` = "…"`
 }

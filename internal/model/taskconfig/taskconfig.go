@@ -33,6 +33,8 @@ type Field struct {
 	Kind     Kind
 	Required bool     `cbor:",omitempty"` // an empty text is none
 	OneOf    []string `cbor:",omitempty"` // of Text: what it can be; empty: everything
+	Absolute bool     `cbor:",omitempty"` // of Text: it is empty, or begins with /
+	Most     int64    `cbor:",omitempty"` // of Number: it is between 0 and this; 0: any
 	Fields   Schema   `cbor:",omitempty"` // of Blocks
 }
 
@@ -78,6 +80,11 @@ type reading struct {
 	offences  []error
 }
 
+// never are options that jobs of the field may have and no driver here will, with the reason.
+var never = map[string]string{
+	"no_pivot_root": "a task that only changed its root could leave it again, so every task gets one of its own",
+}
+
 // maxOffences is how many offences of a block are named.
 const maxOffences = 20
 
@@ -87,8 +94,11 @@ func (r *reading) block(path string, s Schema, cfg map[string]any) map[string]an
 	for _, name := range slices.Sorted(maps.Keys(cfg)) {
 		f, known := s[name]
 		if !known {
-			r.refuse(path+"."+name, "it knows "+strings.Join(slices.Sorted(maps.Keys(s)), ", "),
-				"the driver %q has no option %q", r.driver, name)
+			hint, why := "it knows "+strings.Join(slices.Sorted(maps.Keys(s)), ", "), ""
+			if never[name] != "" {
+				hint, why = "leave it out", ": "+never[name]
+			}
+			r.refuse(path+"."+name, hint, "the driver %q has no option %q%s", r.driver, name, why)
 			continue
 		}
 		if cfg[name] == nil {
@@ -137,8 +147,11 @@ func (r *reading) value(path, name string, f Field, v any) any {
 		}
 	}
 	is := describe(v)
-	if _, text := v.(string); text && len(f.OneOf) > 0 {
+	switch _, text := v.(string); {
+	case text && len(f.OneOf) > 0, text && f.Absolute:
 		is = "another text"
+	case f.Most > 0 && is == "a number":
+		is = "another number"
 	}
 	r.misfit(path, f.wanted(), is, f.example(name))
 	return nil
@@ -154,14 +167,19 @@ func (r *reading) scalar(f Field, v any) (any, bool) {
 	later := r.submitted && isText && strings.Contains(text, "${")
 	switch f.Kind {
 	case Text:
-		return text, isText && (len(f.OneOf) == 0 || text == "" || later || slices.Contains(f.OneOf, text))
+		return text, isText && (later || text == "" || f.takes(text))
 	case Boolean:
 		return text == "true", text == "true" || text == "false" || later
 	case Number:
 		n, err := strconv.ParseInt(text, 10, 64)
-		return n, isText && err == nil || later
+		return n, isText && err == nil && (f.Most == 0 || n >= 0 && n <= f.Most) || later
 	}
 	return v, true
+}
+
+// takes reports whether a text is one of those that the field takes.
+func (f Field) takes(text string) bool {
+	return (len(f.OneOf) == 0 || slices.Contains(f.OneOf, text)) && (!f.Absolute || strings.HasPrefix(text, "/"))
 }
 
 // maps reads a map, or what a block of a job file becomes: a list of maps.

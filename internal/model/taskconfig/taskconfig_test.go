@@ -140,3 +140,23 @@ func TestWhatIsNotKnownIsNotJudged(t *testing.T) {
 		}
 	}
 }
+
+// TestNumbersAndPathsHaveBounds: given an option that is a number up to some other one, and one that is an absolute
+// path, then what is outside of that is refused, and what it takes is said.
+func TestNumbersAndPathsHaveBounds(t *testing.T) {
+	s := Schema{"score": {Kind: Number, Most: 1000}, "dir": {Kind: Text, Absolute: true}}
+	for _, c := range []struct {
+		option string
+		value  any
+		says   string
+	}{
+		{"score", 0, ""}, {"score", 1000, ""}, {"score", "${LATER}", ""},
+		{"score", -1, "a whole number from 0 to 1000"}, {"score", 1001, "a whole number from 0 to 1000"},
+		{"dir", "", ""}, {"dir", "/local", ""}, {"dir", "${LATER}", ""}, {"dir", "local", "an absolute path"},
+	} {
+		err := s.Check("x", map[string]any{c.option: c.value})
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s = %v: %v", c.option, c.value, err)
+		}
+	}
+}

@@ -5,12 +5,12 @@ package variable
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/pattern"
 )
 
 // Schema is the number of the cluster from which on it has variables.
@@ -45,7 +45,7 @@ func SealedName(ns ids.Namespace, path string) string {
 	return "variable/" + string(ns) + "/" + path
 }
 
-var paths = regexp.MustCompile(`^[A-Za-z0-9_~/-]+$`)
+var paths = pattern.Of(`^[A-Za-z0-9_~/-]+$`)
 
 // reserved is the root under which the servers give paths a meaning.
 const reserved = "nomad"
@@ -67,7 +67,7 @@ func ValidPath(path string) error {
 		return refuse("it has no path; name one, such as app/db")
 	case len(path) > MaxPath:
 		return refuse("its path has %d characters, at most %d are allowed", len(path), MaxPath)
-	case !paths.MatchString(path):
+	case !paths().MatchString(path):
 		return refuse("its path may have letters, digits, -, _, ~ and /; write it without the other characters")
 	case strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") || strings.Contains(path, "//"):
 		return refuse("its path has a slash too many; write it without those at its ends, and one between two names")

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
@@ -17,7 +18,7 @@ import (
 	"berth/internal/model/network"
 )
 
-// Bridge is the node's bridge and all that belongs to it.
+// Bridge is the node's bridge and all that belongs to it. Its methods are called one at a time.
 type Bridge struct {
 	Name string
 	// Owner is the agent's directory. The hardware addresses of the bridge and of every link on the node follow from
@@ -29,6 +30,8 @@ type Bridge struct {
 	Hairpin bool
 	// Note hears of each setting of the kernel that is changed for the node as a whole; nil: nobody needs to.
 	Note func(setting, from, to string)
+
+	nft *nftables.Conn // nil: not open
 }
 
 // ownerPrefix begins what is written on links, for people.

@@ -102,3 +102,52 @@ func open(path string) (*os.File, error) {
 	f, err := os.Open(filepath.Clean(path))
 	return f, fault.Wrap(err, fault.Internal, "open", "network namespace "+path)
 }
+
+// HoldNamespace holds at path the network namespace that somebody else made and holds at from. fresh: another one was
+// held there before, or none.
+func HoldNamespace(from, path string) (fresh bool, err error) {
+	there, err := IsNamespace(from)
+	if err != nil {
+		return false, err
+	}
+	if !there {
+		return false, fault.New(fault.Unavailable, "hold", "the network namespace at "+from, "there is none")
+	}
+	own, err := sameFile(from, "/proc/self/ns/net")
+	if err != nil {
+		return false, err
+	}
+	if own {
+		return false, fault.New(fault.Invalid, "hold", "the network namespace at "+from, "it is the node's own")
+	}
+	held, err := IsNamespace(path)
+	if err != nil {
+		return false, err
+	}
+	if held {
+		same, err := sameFile(from, path)
+		if same || err != nil {
+			return false, err
+		}
+		if err := RemoveNamespace(path); err != nil {
+			return false, err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o444)
+	if err == nil {
+		err = f.Close()
+	}
+	if err == nil {
+		err = unix.Mount(from, path, "", unix.MS_BIND, "")
+	}
+	return err == nil, fault.Wrap(err, fault.Internal, "hold", "the network namespace at "+from)
+}
+
+func sameFile(a, b string) (bool, error) {
+	one, err := os.Stat(a)
+	if err != nil {
+		return false, fault.Wrap(err, fault.Internal, "look at", a)
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(one, other), fault.Wrap(err, fault.Internal, "look at", b)
+}

@@ -34,6 +34,11 @@ func (b *Bridge) forwarding() error {
 	if !b.IPv6.Valid() {
 		return nil
 	}
+	const forwarding6 = "ipv6/conf/all/forwarding"
+	now, err := os.ReadFile(filepath.Join(sysctls, forwarding6))
+	if err == nil && strings.TrimSpace(string(now)) == on {
+		return nil // each link has a setting below: a start would read those of all allocs
+	}
 	// A node that forwards IPv6 forgets the routes that its routers announced, unless it is set to keep them.
 	all, err := filepath.Glob(sysctls + "/ipv6/conf/*/accept_ra")
 	if err != nil {
@@ -51,7 +56,7 @@ func (b *Bridge) forwarding() error {
 			return fault.Wrap(err, fault.Internal, "keep", "the routes that routers announced")
 		}
 	}
-	return b.set("ipv6/conf/all/forwarding", on)
+	return b.set(forwarding6, on)
 }
 
 // set sets a value of the kernel that is another one.

@@ -27,40 +27,30 @@ const (
 
 // Apply makes the table say what is published and nothing else, in one transaction. Connections that there are go on.
 func (b *Bridge) Apply(all []network.Published) error {
-	conn, err := nftables.New()
-	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "speak with", "nftables")
-	}
-	t := conn.AddTable(b.table())
-	conn.DelTable(t) // an error if there is none: hence the line before
-	conn.AddTable(t)
-	w := &writer{conn: conn, table: t, bridge: b}
-	w.all(all)
-	if w.err != nil {
-		return fault.Wrap(w.err, fault.Internal, "write", b.tableSubject())
-	}
-	return fault.Wrap(conn.Flush(), fault.Internal, "write", b.tableSubject())
+	return b.speak(func(conn *nftables.Conn) error {
+		t := conn.AddTable(b.table())
+		conn.DelTable(t) // an error if there is none: hence the line before
+		conn.AddTable(t)
+		w := &writer{conn: conn, table: t, bridge: b}
+		w.all(all)
+		return w.commit()
+	})
 }
 
 // Update changes the maps of a table that is there, in one transaction.
 func (b *Bridge) Update(gone, added []network.Published) error {
-	conn, err := nftables.New()
-	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "speak with", "nftables")
-	}
-	w := &writer{conn: conn, table: b.table(), bridge: b}
-	for name, v6 := range map[string]bool{portsMap4: false, portsMap6: true} {
-		if m := w.portsMap(name, v6); !v6 || b.IPv6.Valid() {
-			if all := elements(gone, v6); len(all) > 0 {
-				w.keep(conn.SetDeleteElements(m, all))
+	return b.speak(func(conn *nftables.Conn) error {
+		w := &writer{conn: conn, table: b.table(), bridge: b}
+		for name, v6 := range map[string]bool{portsMap4: false, portsMap6: true} {
+			if m := w.portsMap(name, v6); !v6 || b.IPv6.Valid() {
+				if all := elements(gone, v6); len(all) > 0 {
+					w.keep(conn.SetDeleteElements(m, all))
+				}
+				w.add(m, elements(added, v6))
 			}
-			w.add(m, elements(added, v6))
 		}
-	}
-	if w.err != nil {
-		return fault.Wrap(w.err, fault.Internal, "write", b.tableSubject())
-	}
-	return fault.Wrap(conn.Flush(), fault.Internal, "write", b.tableSubject())
+		return w.commit()
+	})
 }
 
 func (b *Bridge) table() *nftables.Table {
@@ -70,16 +60,13 @@ func (b *Bridge) table() *nftables.Table {
 func (b *Bridge) tableSubject() string { return "nftables table inet " + network.Table(b.Name) }
 
 // Applied reports whether the table is there: others may have flushed all tables.
-func (b *Bridge) Applied() (bool, error) {
-	conn, err := nftables.New()
-	if err != nil {
-		return false, fault.Wrap(err, fault.Unavailable, "speak with", "nftables")
-	}
-	tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
-	if err != nil {
-		return false, fault.Wrap(err, fault.Unavailable, "list", "nftables tables")
-	}
-	return slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == network.Table(b.Name) }), nil
+func (b *Bridge) Applied() (there bool, err error) {
+	err = b.speak(func(conn *nftables.Conn) error {
+		tables, err := conn.ListTablesOfFamily(nftables.TableFamilyINet)
+		there = slices.ContainsFunc(tables, func(t *nftables.Table) bool { return t.Name == network.Table(b.Name) })
+		return fault.Wrap(err, fault.Unavailable, "list", "nftables tables")
+	})
+	return there, err
 }
 
 func (b *Bridge) removeTable() error {
@@ -87,24 +74,22 @@ func (b *Bridge) removeTable() error {
 	if !there || err != nil {
 		return err
 	}
-	conn, err := nftables.New()
-	if err != nil {
-		return fault.Wrap(err, fault.Unavailable, "speak with", "nftables")
-	}
-	conn.DelTable(b.table())
-	return fault.Wrap(conn.Flush(), fault.Internal, "remove", b.tableSubject())
+	return b.speak(func(conn *nftables.Conn) error {
+		conn.DelTable(b.table())
+		return fault.Wrap(conn.Flush(), fault.Internal, "remove", b.tableSubject())
+	})
 }
 
 // Droppers lists chains of others that drop what is forwarded unless a rule of theirs accepts it. An accept of this
 // table cannot overrule them: a packet has to pass every chain of a hook.
 func (b *Bridge) Droppers() ([]string, error) {
-	conn, err := nftables.New()
+	var chains []*nftables.Chain
+	err := b.speak(func(conn *nftables.Conn) (err error) {
+		chains, err = conn.ListChains()
+		return fault.Wrap(err, fault.Unavailable, "list", "nftables chains")
+	})
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "speak with", "nftables")
-	}
-	chains, err := conn.ListChains()
-	if err != nil {
-		return nil, fault.Wrap(err, fault.Unavailable, "list", "nftables chains")
+		return nil, err
 	}
 	var out []string
 	for _, c := range chains {
@@ -231,6 +216,14 @@ func elements(published []network.Published, v6 bool) (all []nftables.SetElement
 		}
 	}
 	return all
+}
+
+// commit sends all of it as one transaction.
+func (w *writer) commit() error {
+	if w.err == nil {
+		w.err = w.conn.Flush()
+	}
+	return fault.Wrap(w.err, fault.Internal, "write", w.bridge.tableSubject())
 }
 
 func (w *writer) keep(err error) {

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
+	"berth/internal/base/pattern"
 	"berth/internal/base/redact"
 	"berth/internal/model/volume"
 )
@@ -86,11 +86,11 @@ func (k *call) stringMap(field string, m map[string]string) *call {
 	return k
 }
 
-var secretKey = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
+var secretKey = pattern.Of(`^[A-Za-z0-9_.-]+$`)
 
 func (k *call) secretMap(m redact.Map) *call {
 	for _, name := range sortedKeys(m) {
-		if !secretKey.MatchString(name) {
+		if !secretKey().MatchString(name) {
 			return k.invalid(
 				fmt.Sprintf("the secret %q has a name with characters outside of A-Z a-z 0-9 - _ .",
 					cut(clean(name), maxString)))
@@ -203,8 +203,8 @@ func Within(place, node Topology) bool {
 }
 
 var (
-	topologyName   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
-	topologyPrefix = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+	topologyName   = pattern.Of(`^[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`)
+	topologyPrefix = pattern.Of(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 )
 
 // topologyFault tells what the specification forbids in a place, sent or received; empty when nothing.
@@ -219,12 +219,12 @@ func topologyFault(t Topology) string {
 			prefix, name = "", key
 		}
 		switch {
-		case len(name) > maxSegment || !topologyName.MatchString(name):
+		case len(name) > maxSegment || !topologyName().MatchString(name):
 			return fmt.Sprintf("key %q has a name that is not 1 to 63 of A-Z a-z 0-9 - _ .", cut(clean(key), maxString))
-		case slash && (len(prefix) > maxSegment || !topologyPrefix.MatchString(prefix)):
+		case slash && (len(prefix) > maxSegment || !topologyPrefix().MatchString(prefix)):
 			return fmt.Sprintf("key %q has a prefix that is no domain name of at most 63 characters",
 				cut(clean(key), maxString))
-		case len(t[key]) > maxSegment || !topologyName.MatchString(t[key]):
+		case len(t[key]) > maxSegment || !topologyName().MatchString(t[key]):
 			return fmt.Sprintf("key %q has a value that is not 1 to 63 of A-Z a-z 0-9 - _ .", key)
 		case seen[strings.ToLower(key)]:
 			return fmt.Sprintf("key %q appears twice in different case", key)

@@ -3,18 +3,18 @@ package csi
 import (
 	"context"
 	"maps"
-	"regexp"
 	"slices"
 
 	pb "github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/pattern"
 	"berth/internal/model/volume"
 )
 
 // pluginName is the form that the specification gives to names of plugins.
-var pluginName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$`)
+var pluginName = pattern.Of(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,61}[A-Za-z0-9])?$`)
 
 // Negotiate reads everything that the plugin tells of itself, in the order that the specification recommends, and arms
 // the client with it. It may be repeated; a failed repetition leaves the earlier facts in force.
@@ -96,7 +96,7 @@ func (c *Client) askInfo(ctx context.Context, inst *Instance) error {
 	inst.Name = resp.GetName()
 	inst.VendorVersion = resp.GetVendorVersion()
 	inst.Manifest = mapPB(resp.GetManifest())
-	if !pluginName.MatchString(inst.Name) {
+	if !pluginName().MatchString(inst.Name) {
 		return k.defect("the name " + quote(inst.Name) + ", which is not 1 to 63 letters, digits, dots and dashes")
 	}
 	if wrong := first(idFault("vendor version", inst.VendorVersion, maxString),

@@ -4,6 +4,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"io"
 	"time"
 
@@ -21,12 +22,41 @@ type Driver interface {
 	Info() Info
 	// Fingerprint looks at the node, once. The driver manager calls it again on its own schedule; ending ctx ends it.
 	Fingerprint(ctx context.Context) Fingerprint
-	// Start starts a task and returns when its process runs (or could not be started: then nothing is left). The
-	// returned task's Handle is persisted before anybody relies on the task.
-	Start(ctx context.Context, cfg *TaskConfig) (Task, error)
+	Starter
 	// Recover finds a task that an earlier agent run started. fault.NotFound: it is certain that no process
 	// of it is left and its exit is not known.
 	Recover(ctx context.Context, h TaskHandle) (Task, error)
+}
+
+// Starter starts tasks, and ends what a start has left that was cut off.
+type Starter interface {
+	// Start starts a task and returns when its process runs (or could not be started: then nothing is left). The
+	// returned task's Handle is persisted before anybody relies on the task. Where ctx ends, or the agent, before it
+	// returned, the task may run: the same attempt is asked for again, and is not to run a second time if that can be
+	// helped, or Abort is called for it.
+	Start(ctx context.Context, cfg *TaskConfig) (Task, error)
+	// Abort ends what a Start has left that did not return, and returns when no process of it lives. An attempt that
+	// never began, or is over, is no error.
+	Abort(ctx context.Context, id ids.Alloc, task string, attempt int) error
+}
+
+// ErrNoDriver is how Follow ends of what turned out to be no driver: the manager forgets it.
+var ErrNoDriver = errors.New("it is no task driver")
+
+// Keeper is a Driver that keeps tasks which no Launcher holds: they are there whatever a node has recorded of them.
+type Keeper interface {
+	Driver
+	// Keeps names the tasks of an alloc of which something may live; an error: that is not known.
+	Keeps(id ids.Alloc) (tasks []string, err error)
+	// Drop ends all that lives of an alloc, and returns when nothing does.
+	Drop(ctx context.Context, id ids.Alloc) error
+}
+
+// Follower is a Driver that tells by itself how it is: it is not asked again and again.
+type Follower interface {
+	Driver
+	// Follow says how the driver is at each change, until ctx ends. The manager calls it once.
+	Follow(ctx context.Context, say func(Fingerprint)) error
 }
 
 // Task is one started task.
@@ -54,6 +84,8 @@ type Info struct {
 	Version      string
 	Schema       taskconfig.Schema
 	Capabilities Capabilities
+	// Unknown: the driver's plugin was not connected yet, and what it takes and can do is not known.
+	Unknown bool
 	// Users says as whom its tasks run, by the agent's configuration.
 	Users users.Policy
 }
@@ -96,6 +128,7 @@ type Capabilities struct {
 	// SelfFence: the tasks' processes die with their shim (they live in a pid namespace whose init it is).
 	SelfFence bool
 	Evidence  Evidence
+	Networks  Networks
 	// DefaultSignal is sent by Stop when the job names none ("SIGINT").
 	DefaultSignal string
 }
@@ -126,11 +159,12 @@ type Mount struct {
 	Volume      string // whose content it is, as people name it: `volume "data"`; empty: no volume's
 }
 
-// Network is what a task's network is, where it is not the node's alone.
-type Network struct {
-	Namespace string  // path at which a network namespace is held; empty: the node's
-	Hostname  string  // empty: the node's
-	Files     []Mount // of /etc, for tasks that have a root of their own
+// Port is one that an alloc was given.
+type Port struct {
+	Label  string
+	Value  int    // at the node
+	To     int    // in the alloc's network; 0: as at the node
+	HostIP string // at which the node listens
 }
 
 // Device is a device node to show in the task.
@@ -180,6 +214,8 @@ type TaskConfig struct {
 	Mounts   []Mount
 	Devices  []Device
 	Network  *Network // nil: the node's
+	Ports    []Port   // of the alloc
+	Address  string   // of the alloc in its network; empty: the node's
 	// CSIPluginNode asks for what a node-role CSI plugin needs: CAP_SYS_ADMIN, the node's /dev, shared propagation of
 	// its bidirectional mounts. Drivers refuse it with fault.Denied where the agent's configuration does not allow it.
 	CSIPluginNode bool

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"berth/internal/base/ids"
 )
 
 // Launcher starts and holds processes so that they outlive the agent: one helper process ("shim") per alloc owns its
@@ -13,6 +15,9 @@ type Launcher interface {
 	// runs. The handle is all that Attach needs after a restart of the agent. It may be repeated: for an attempt that
 	// runs, or has ended, it returns that one. *AttemptOver: a new attempt is needed.
 	Launch(ctx context.Context, spec *LaunchSpec) (Process, error)
+	// Abort ends an attempt of which nobody has heard whether its Launch succeeded, and returns when nothing of it
+	// lives. One that was never launched is no error.
+	Abort(ctx context.Context, alloc ids.Alloc, task string, attempt int) error
 	// Attach finds a launched process again, in a running shim that holds it or remembers its end. fault.NotFound: the
 	// processes are gone for certain, and how they ended is not known.
 	Attach(ctx context.Context, h ProcessHandle) (Process, error)
@@ -68,6 +73,7 @@ type LaunchSpec struct {
 	User      string   // name, uid or uid:gid; empty: the agent's own
 	Logs      LogConfig
 	Resources Resources
+	OOMScore  int // 0 to 1000: how much sooner than others it is killed when the node is out of memory
 	// Isolate is nil for a process that shares everything with the node.
 	Isolate *IsolateSpec
 	// Netns is the path at which the network namespace is held that the process joins; empty: the node's.

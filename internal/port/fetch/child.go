@@ -60,10 +60,11 @@ func answer(ctx context.Context, in io.Reader, progress func(Progress) error) (*
 	if err != nil {
 		return nil, err
 	}
-	r := &Request{}
-	if err := json.Unmarshal(data, r); err != nil {
+	var came sent
+	if err := json.Unmarshal(data, &came); err != nil || came.Request == nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", "what to fetch")
 	}
+	r := came.received()
 	if most := max(r.Bounds.Received, r.Bounds.Unpacked); r.Bounds.Received > 0 && r.Bounds.Unpacked > 0 {
 		if err := bound(unix.RLIMIT_FSIZE, uint64(most)+1); err != nil {
 			return nil, err

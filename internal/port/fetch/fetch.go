@@ -17,7 +17,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -31,6 +30,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/privilege"
+	"berth/internal/base/sizes"
 )
 
 // Role is the zeroth argument under which the program is the child; no person can type it as a command.
@@ -97,9 +97,9 @@ type message struct {
 	Problem  string `json:",omitempty"`
 }
 
-// Run has an artifact fetched into a directory, which is the child's, by a child that ends with ctx. A fault of kind
+// Run has an artifact fetched into a stage by a child that ends with ctx. A fault of kind
 // Invalid or Denied is one that no other try mends; Unavailable and Timeout may go better next time.
-func (c *Child) Run(ctx context.Context, dir string, r *Request, progress func(Progress)) (*Result, error) {
+func (c *Child) Run(ctx context.Context, s *Stage, r *Request, progress func(Progress)) (*Result, error) {
 	var out *Result
 	var runErr error // beside the group, which would put its name before it
 	g, gctx := lifecycle.NewGroup(ctx)
@@ -107,7 +107,7 @@ func (c *Child) Run(ctx context.Context, dir string, r *Request, progress func(P
 		// The thread gives up its privileges and is thrown away. It is the child's parent: while it is there the child
 		// lives.
 		runtime.LockOSThread()
-		out, runErr = c.run(gctx, dir, r, progress)
+		out, runErr = c.run(gctx, s, r, progress)
 		return nil
 	})
 	if err := errors.Join(g.Wait(), ctx.Err()); err != nil {
@@ -119,14 +119,15 @@ func (c *Child) Run(ctx context.Context, dir string, r *Request, progress func(P
 // grace is what a child has beyond its own time-out.
 const grace = 10 * time.Second
 
-func (c *Child) run(ctx context.Context, dir string, r *Request, progress func(Progress)) (*Result, error) {
+func (c *Child) run(ctx context.Context, s *Stage, r *Request, progress func(Progress)) (*Result, error) {
 	const what = "the fetch of an artifact"
-	input, err := json.Marshal(r)
+	input, err := json.Marshal(r.sent())
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "encode", what)
 	}
+	dir := "/proc/self/fd/" + strconv.Itoa(int(s.inner.Fd())) // where it was opened: a path may lead elsewhere
 	if os.Geteuid() == 0 {
-		if err := seclude(dir); err != nil {
+		if err := seclude(s.inner, c.Readable); err != nil {
 			return nil, err
 		}
 		dir = seen
@@ -160,6 +161,11 @@ func (c *Child) run(ctx context.Context, dir string, r *Request, progress func(P
 		return nil, context.Cause(ctx)
 	case said.bad != nil:
 		return nil, fault.Wrap(said.bad, fault.Internal, "read", "the answer of "+what)
+	case said.last == nil && cmd.ProcessState != nil && cmd.ProcessState.ExitCode() > 1:
+		// Go's runtime can't go on: its code is 2, or 66 with the race detector.
+		return nil, fault.WithHint(fault.New(fault.Invalid, "", "",
+			fmt.Sprintf("it takes more than %s of memory to unpack", sizes.Human(memory))),
+			"pack it with a smaller dictionary")
 	case said.last == nil:
 		return nil, fault.New(fault.Internal, "run", what, fmt.Sprintf("it ended without an answer: %v %s", err,
 			strings.TrimSpace(noise.String())))
@@ -181,18 +187,6 @@ func (c *Child) gid() uint32 {
 		return nobody
 	}
 	return c.GID
-}
-
-// Make makes the directory of a fetch, empty, and gives it to the child's user.
-func (c *Child) Make(root *os.Root, rel string) error {
-	if err := errors.Join(root.RemoveAll(rel), root.Mkdir(rel, 0o700)); err != nil {
-		return fault.Wrap(err, fault.Internal, "make directory", filepath.Join(root.Name(), rel))
-	}
-	if os.Geteuid() != 0 {
-		return nil
-	}
-	return fault.Wrap(root.Lchown(rel, int(c.uid()), int(c.gid())), fault.Internal, "give",
-		filepath.Join(root.Name(), rel))
 }
 
 // wall is how long the fetch may take by its own time-out.

@@ -45,7 +45,7 @@ type fetched struct {
 	child Child
 	req   Request
 	place Place
-	stage string
+	base  string // where it is fetched
 }
 
 // of is a fetch of a source, from servers of the loopback, that leaves a directory.
@@ -71,7 +71,7 @@ func of(t *testing.T, source string) *fetched {
 	}
 	return &fetched{
 		t:     t,
-		stage: filepath.Join(dir, "stage"),
+		base:  dir,
 		child: Child{UID: 4321, GID: 8765},
 		req: Request{
 			Source: *s,
@@ -91,19 +91,51 @@ func of(t *testing.T, source string) *fetched {
 
 // get fetches and puts in place.
 func (f *fetched) get(ctx context.Context) error {
-	root, err := os.OpenRoot(filepath.Dir(f.stage))
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer func() { _ = root.Close() }()
-	if err := f.child.Make(root, filepath.Base(f.stage)); err != nil {
-		f.t.Fatal(err)
-	}
-	r, err := f.child.Run(ctx, f.stage, &f.req, func(Progress) {})
+	s := f.stage()
+	r, err := f.child.Run(ctx, s, &f.req, func(Progress) {})
 	if err != nil {
 		return err
 	}
-	return f.place.Install(f.stage, r)
+	return f.place.Install(s, r)
+}
+
+func (f *fetched) stage() *Stage {
+	f.t.Helper()
+	base, err := os.OpenRoot(f.base)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s, err := f.child.NewStage(base, "stage")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(func() {
+		if err := errors.Join(s.Remove(), s.Close()); err != nil {
+			f.t.Error(err)
+		}
+	})
+	return s
+}
+
+// lay is a stage in which a child has left something.
+func (f *fetched) lay(lay func(data string) error) *Stage {
+	f.t.Helper()
+	s := f.stage()
+	data := filepath.Join(f.base, "stage", innerName, Data)
+	if err := errors.Join(os.Mkdir(data, 0o755), lay(data)); err != nil {
+		f.t.Fatal(err)
+	}
+	err := filepath.WalkDir(data, func(at string, d os.DirEntry, err error) error {
+		if err != nil || d.Name() == "roots" {
+			return err
+		}
+		st, err := os.Lstat(at) // to give away a file takes its set-user-id bit
+		return errors.Join(err, os.Lchown(at, int(f.child.UID), int(f.child.GID)), chmod(at, st))
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return s
 }
 
 func (f *fetched) must() {
@@ -357,6 +389,39 @@ func gzipped(t *testing.T, body string) string {
 	return b.String()
 }
 
+// Given an archive that names files in many directories, and not the directories, when it is unpacked, then these count
+// as they are made, and it is not only seen afterwards how many there are.
+func TestDirectoriesThatAnArchiveDoesNotNameCount(t *testing.T) {
+	body := tarred(t, tar.Header{Name: strings.Repeat("d/", 101) + "x", Linkname: "x"})
+	f := of(t, serve(t, map[string]http.HandlerFunc{"/a.tgz": text(body)})+"/a.tgz")
+	_, err := f.child.Run(t.Context(), f.stage(), &f.req, func(Progress) {})
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "more than 100 files") {
+		t.Errorf("it says %v", err)
+	}
+}
+
+// Given archives and what a child leaves, when directories lie in each other deeper than can be held open, then they
+// are refused before they are made, or before they are looked through.
+func TestNothingLiesTooDeep(t *testing.T) {
+	deep := strings.Repeat("d/", deepest+20) + "x"
+	for path, body := range map[string]string{
+		"/a.zip": zipped(t, map[string]string{deep: "x"}),
+		"/a.tgz": tarred(t, tar.Header{Name: deep, Linkname: "x"}),
+		"/b.tgz": tarred(t, tar.Header{Name: strings.Repeat("d/", deepest) + "x", Linkname: "x"}),
+	} {
+		f := of(t, serve(t, map[string]http.HandlerFunc{path: text(body)})+path)
+		f.req.Bounds.Files, f.place.Bounds.Files = 0, 0
+		f.refused(fault.Invalid, "deeper than 200 directories")
+	}
+	f := of(t, "http://h/x")
+	f.place.Bounds.Files = 0
+	s := f.lay(func(d string) error { return os.MkdirAll(d+"/"+strings.Repeat("d/", deepest+1), 0o755) })
+	err := f.place.Install(s, &Result{})
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "deeper than 200 directories") {
+		t.Errorf("it says %v", err)
+	}
+}
+
 // Given a size that is not said beforehand, when more than the bound comes, then the fetch ends there.
 func TestWhatIsSentWithoutEndIsCutOff(t *testing.T) {
 	url := serve(t, map[string]http.HandlerFunc{"/endless": func(w http.ResponseWriter, r *http.Request) {
@@ -427,11 +492,13 @@ func TestRefusedAddressesHearNothing(t *testing.T) {
 		"/to": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, hidden.URL+"/x", http.StatusFound) },
 	})
 	of(t, outer+"/to").refused(fault.Denied, "no loopback address")
-	of(t, "git::"+hidden.URL+"/r.git").refused(fault.Unavailable, "403")
+	of(t, "git::"+hidden.URL+"/r.git").refused(fault.Denied, "no loopback address")
 	for host, says := range map[string]string{
 		"127.0.0.1": "loopback", "localhost": "loopback", "[::1]": "loopback", "[::ffff:127.0.0.1]": "loopback",
 		"[64:ff9b::7f00:1]": "loopback", "169.254.169.254": "link-local", "[fe80::1]": "link-local",
 		"0.0.0.0": "unspecified", "[::]": "unspecified", "0.1.2.3": "unspecified", "224.0.0.1": "multicast",
+		"[fd00:ec2::254]": "metadata", "168.63.129.16": "metadata", "100.100.100.200": "metadata",
+		"192.0.0.192": "metadata", "[::ffff:168.63.129.16]": "metadata",
 		"2130706433": "", "0x7f.1": "",
 	} {
 		f := of(t, "http://"+host+":"+port+"/x")
@@ -665,6 +732,84 @@ func TestNoLinkIsFollowedOnTheWay(t *testing.T) {
 	}
 }
 
+// Given a stage, when a process of the child's user looks for it by a path, then it gets no further than the name.
+func TestNobodyElseEntersTheDirectoryOfAFetch(t *testing.T) {
+	f := of(t, "http://h/x")
+	f.stage()
+	if err := os.Chmod(filepath.Dir(f.base), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for at, open := range map[string]bool{".": true, "stage": false, "stage/" + innerName: false} {
+		ls := exec.CommandContext(t.Context(), "/bin/ls", filepath.Join(f.base, at))
+		ls.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: f.child.UID, Gid: f.child.GID}}
+		if out, err := ls.CombinedOutput(); (err == nil) != open {
+			t.Errorf("%s: %v: %s", at, err, out)
+		}
+	}
+}
+
+func chmod(at string, st os.FileInfo) error {
+	if !st.Mode().IsRegular() {
+		return nil
+	}
+	return os.Chmod(at, st.Mode())
+}
+
+// Given a process of the child's user that puts a link to somebody else's directory in the place of what was fetched,
+// or of the directory of the fetch, when it is put in its place, then nothing of what lies elsewhere is moved or given
+// away.
+func TestWhatLiesElsewhereIsNeverTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		swap func(base, victim string) error
+		says string
+	}{
+		"what was fetched": {func(base, victim string) error {
+			d := filepath.Join(base, "stage", innerName, Data)
+			return errors.Join(os.Rename(d, base+"/moved"), os.Symlink(filepath.Join(victim, innerName, Data), d))
+		}, "it is no directory"},
+		"another's directory": {func(base, victim string) error {
+			d := filepath.Join(base, "stage", innerName, Data)
+			return errors.Join(os.Rename(d, base+"/moved"), os.Rename(filepath.Join(victim, innerName, Data), d))
+		}, "somebody else's"},
+		"the child's directory": {func(base, victim string) error {
+			d := filepath.Join(base, "stage", innerName)
+			return errors.Join(os.Rename(d, base+"/moved"), os.Symlink(filepath.Join(victim, innerName), d))
+		}, "escapes"},
+		"the directory of the fetch": {func(base, victim string) error {
+			d := filepath.Join(base, "stage")
+			return errors.Join(os.Rename(d, base+"/moved"), os.Symlink(victim, d))
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, victim := of(t, "http://h/x"), t.TempDir()
+			f.place.UID, f.place.GID = 4321, 8765
+			s := f.lay(func(d string) error { return os.WriteFile(d+"/x", []byte("fetched"), 0o644) })
+			theirs := filepath.Join(victim, innerName, Data)
+			secret := filepath.Join(theirs, "roots")
+			err := errors.Join(os.MkdirAll(theirs, 0o755), os.WriteFile(secret, []byte("secret"), 0o600),
+				c.swap(f.base, victim))
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = f.place.Install(s, &Result{})
+			if c.says == "" && (err != nil || f.read("local/x") != "fetched") ||
+				c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+				t.Errorf("it says %v, want %q", err, c.says)
+			}
+			if name == "another's directory" {
+				secret = filepath.Join(f.base, "stage", innerName, Data, "roots")
+			}
+			st, err := os.Lstat(secret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if own, ok := st.Sys().(*syscall.Stat_t); !ok || own.Uid != 0 || st.Mode() != 0o600 {
+				t.Errorf("root's file is %v of %d", st.Mode(), own.Uid)
+			}
+		})
+	}
+}
+
 // Given what a child should never leave, when it is looked at, then it is refused: the agent believes no child.
 func TestWhatAChildLeavesIsLookedAt(t *testing.T) {
 	for name, lay := range map[string]func(data string) error{
@@ -676,13 +821,12 @@ func TestWhatAChildLeavesIsLookedAt(t *testing.T) {
 		"set-user-id": func(d string) error {
 			return errors.Join(os.WriteFile(d+"/a", nil, 0o600), os.Chmod(d+"/a", 0o755|os.ModeSetuid))
 		},
-		"much": func(d string) error { return os.WriteFile(d+"/a", make([]byte, 2<<20), 0o600) },
+		"another's directory": func(d string) error { return os.Mkdir(d+"/roots", 0o755) },
+		"another's file":      func(d string) error { return os.WriteFile(d+"/roots", nil, 0o600) },
+		"much":                func(d string) error { return os.WriteFile(d+"/a", make([]byte, 2<<20), 0o600) },
 	} {
 		f := of(t, "http://h/x")
-		if err := errors.Join(os.MkdirAll(f.stage+"/"+Data, 0o755), lay(f.stage+"/"+Data)); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.place.Install(f.stage, &Result{}); !fault.Has(err, fault.Invalid) {
+		if err := f.place.Install(f.lay(lay), &Result{}); !fault.Has(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

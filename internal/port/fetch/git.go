@@ -1,25 +1,24 @@
 package fetch
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"os"
 	"os/exec"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"berth/internal/base/artifact"
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/sizes"
 )
 
 // programs is where git and what it starts lie.
@@ -32,14 +31,18 @@ func (f *fetching) clone(ctx context.Context) (tree string, err error) {
 	if err != nil {
 		return "", err
 	}
-	passage, err := net.Listen("tcp", "127.0.0.1:0")
+	by, err := f.passage()
+	if err != nil {
+		return "", err
+	}
+	listens, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", fault.Wrap(err, fault.Internal, "listen", "for git")
 	}
-	server := &http.Server{Handler: f.passage(), ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Handler: by, ReadHeaderTimeout: time.Minute}
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("passage", func() error {
-		if err := server.Serve(passage); !errors.Is(err, http.ErrServerClosed) {
+		if err := server.Serve(listens); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil
@@ -47,10 +50,16 @@ func (f *fetching) clone(ctx context.Context) (tree string, err error) {
 	g.Go("git", func() error {
 		defer func() { _ = server.Close() }() // it ends with the child otherwise
 		tree = path.Join(work, "tree")
-		return f.checkout(gctx, &repository{program: program, dir: tree, environment: f.gitSettings(passage.Addr())})
+		return f.checkout(gctx, &repository{
+			program:     program,
+			dir:         tree,
+			address:     by.address(),
+			shown:       artifact.Shown(f.Source.URL),
+			environment: f.gitSettings(listens.Addr()),
+		})
 	})
 	if err := g.Wait(); err != nil {
-		return "", known(err)
+		return "", cmp.Or(by.refused(), known(err))
 	}
 	return tree, nil
 }
@@ -75,55 +84,8 @@ func findGit() (string, error) {
 		"install git on the node; or name an archive of the revision")
 }
 
-// passage passes on what git asks to addresses that the guard lets be asked. Where there are proxies, git asks
-// those.
-func (f *fetching) passage() http.Handler {
-	dial := f.Guard.dialer()
-	forward := &httputil.ReverseProxy{
-		Rewrite:   func(*httputil.ProxyRequest) {}, // to where it says
-		Transport: &http.Transport{DialContext: dial.DialContext, DisableCompression: true},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			http.Error(w, asked(err).Error(), http.StatusForbidden)
-		},
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodConnect {
-			forward.ServeHTTP(w, r)
-			return
-		}
-		out, err := dial.DialContext(r.Context(), "tcp", r.Host)
-		if err != nil {
-			http.Error(w, asked(err).Error(), http.StatusForbidden)
-			return
-		}
-		f.tunnel(r.Context(), w, out)
-	})
-}
-
-// tunnel passes bytes between git and whom it asks, until either ends.
-func (f *fetching) tunnel(ctx context.Context, w http.ResponseWriter, out net.Conn) {
-	defer func() { _ = out.Close() }() // whoever ended it knows
-	in, buffered, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		return // git is gone
-	}
-	defer func() { _ = in.Close() }() // the same
-	if _, err := in.Write([]byte("HTTP/1.1 200 OK\r\n\r\n")); err != nil {
-		return
-	}
-	g, _ := lifecycle.NewGroup(ctx)
-	g.Go("to", func() error {
-		_, err := buffered.WriteTo(out)
-		return errors.Join(err, out.Close())
-	})
-	g.Go("from", func() error {
-		_, err := bufio.NewReader(out).WriteTo(in)
-		return errors.Join(err, in.Close())
-	})
-	_ = g.Wait() // a connection that breaks is git's to tell
-}
-
-// gitSettings are the environment of git: what it would read of files, it reads of that alone.
+// gitSettings are the environment of git: what it would read of files, it reads of that alone, and it asks nobody but
+// the passage.
 func (f *fetching) gitSettings(by net.Addr) []string {
 	settings := [][2]string{
 		{"core.hooksPath", "/dev/null"},
@@ -131,31 +93,22 @@ func (f *fetching) gitSettings(by net.Addr) []string {
 		{"core.symlinks", "true"},
 		{"protocol.allow", "never"},
 		{"protocol.http.allow", "always"},
-		{"protocol.https.allow", "always"},
 		{"submodule.recurse", "false"},
 		{"credential.helper", ""},
 		{"transfer.bundleURI", "false"},
 		{"gc.auto", "0"},
 		{"pack.threads", "1"},
-		{"http.sslVerify", strconv.FormatBool(!f.Insecure)},
-	}
-	if f.Bounds.Received > 0 {
-		settings = append(settings, [2]string{"fetch.unpackLimit", "1"}) // so that one file has all of it
-	}
-	for _, name := range slices.Sorted(maps.Keys(f.Headers)) {
-		settings = append(settings, [2]string{"http.extraHeader", name + ": " + f.Headers[name]})
+		{"fetch.unpackLimit", "1"}, // what came as one file stays one
+		{"http.proxy", "http://" + by.String()},
+		{"http.followRedirects", "false"},
 	}
 	env := []string{programs, "HOME=/nonexistent", "LC_ALL=C", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
 		"GIT_TERMINAL_PROMPT=0", "GIT_TEMPLATE_DIR=", "GIT_ATTR_NOSYSTEM=1", "GIT_LFS_SKIP_SMUDGE=1"}
-	proxied := false
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
-		if proxied = proxied || strings.HasSuffix(strings.ToLower(name), "_proxy") && value != ""; value != "" {
+		if !strings.HasSuffix(strings.ToLower(name), "_proxy") && value != "" { // they are the passage's to ask
 			env = append(env, pair)
 		}
-	}
-	if !proxied {
-		settings = append(settings, [2]string{"http.proxy", "http://" + by.String()})
 	}
 	for i, s := range settings {
 		env = append(env, fmt.Sprintf("GIT_CONFIG_KEY_%d=%s", i, s[0]), fmt.Sprintf("GIT_CONFIG_VALUE_%d=%s", i, s[1]))
@@ -166,6 +119,8 @@ func (f *fetching) gitSettings(by net.Addr) []string {
 // repository is a working tree that git makes.
 type repository struct {
 	program, dir string
+	address      string // of the one that it is fetched from, as git asks, and as people know it
+	shown        string
 	environment  []string
 }
 
@@ -174,11 +129,16 @@ func (r *repository) call(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, r.program, args...)
 	cmd.Dir, cmd.Env = r.dir, r.environment
 	var out, said bytes.Buffer
-	cmd.Stdout = &limited{to: &out, left: memory / 8}
+	listed := &limited{to: &out, left: memory / 8}
+	cmd.Stdout = listed
 	cmd.Stderr = &limited{to: &said, left: 64 << 10}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		return nil, fault.New(fault.Unavailable, "", "git "+args[0], trimmed(said.Bytes())+": "+err.Error())
+		text := strings.ReplaceAll(trimmed(said.Bytes()), r.address, r.shown)
+		return nil, fault.New(fault.Unavailable, "", "git "+args[0], text+": "+err.Error())
+	}
+	if listed.left == 0 {
+		return nil, fault.New(fault.Invalid, "", "git "+args[0], "it lists more than "+sizes.Human(memory/8))
 	}
 	return out.Bytes(), nil
 }
@@ -204,7 +164,11 @@ func (f *fetching) checkout(ctx context.Context, r *repository) error {
 			continue
 		}
 		size := int64(0)
-		if fields := bytes.Fields(line); len(fields) > 3 {
+		said, name, _ := bytes.Cut(line, []byte("\t"))
+		if bytes.Count(name, []byte("/")) >= deepest {
+			return tooDeep(string(name))
+		}
+		if fields := bytes.Fields(said); len(fields) > 3 {
 			size, _ = strconv.ParseInt(string(fields[3]), 10, 64) // "-": a directory
 		}
 		if err := errors.Join(f.unpacked.entry(), f.unpacked.take(size)); err != nil {
@@ -227,13 +191,14 @@ func (f *fetching) receive(ctx context.Context, r *repository) (commit string, e
 	if ref == "" {
 		ref = "HEAD"
 	}
-	if _, err = r.call(ctx, append(args, "--", f.Source.URL, ref)...); err == nil {
+	if _, err = r.call(ctx, append(args, "--", r.address, ref)...); err == nil {
 		return "FETCH_HEAD", nil
 	}
 	if !commitLike(ref) || ctx.Err() != nil {
 		return "", err
 	}
-	args = append(args, "--", f.Source.URL, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+	args = append(args, "--", r.address, "+refs/heads/*:refs/berth/heads/*",
+		"+refs/tags/*:refs/berth/tags/*") // beside the branch that a new repository has checked out
 	if _, err := r.call(ctx, args...); err != nil {
 		return "", err
 	}

@@ -15,6 +15,17 @@ import (
 // translated is the prefix in which IPv6 has the addresses of IPv4 (RFC 6052).
 var translated = netip.MustParsePrefix("64:ff9b::/96")
 
+// metadata are addresses, beside those of the link, at which clouds tell a machine its secrets: those of AWS and Google
+// by IPv6, of Azure, Alibaba, Oracle and Scaleway.
+var metadata = []netip.Addr{
+	netip.MustParseAddr("fd00:ec2::254"),
+	netip.MustParseAddr("fd20:ce::254"),
+	netip.MustParseAddr("168.63.129.16"),
+	netip.MustParseAddr("100.100.100.200"),
+	netip.MustParseAddr("192.0.0.192"),
+	netip.MustParseAddr("fd00:42::42"),
+}
+
 // check refuses an address that is not to be asked.
 func (g *Guard) check(at netip.AddrPort) error {
 	ip := at.Addr().Unmap().WithZone("")
@@ -40,6 +51,8 @@ func (g *Guard) check(at netip.AddrPort) error {
 		kind = "link-local"
 	case ip.IsMulticast() || ip == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
 		kind = "multicast"
+	case slices.Contains(metadata, ip):
+		kind = "metadata"
 	default:
 		return nil
 	}

@@ -18,9 +18,12 @@ import (
 	"net/url"
 	"os"
 	"path"
+	"sync"
 	"time"
 
+	"berth/internal/base/artifact"
 	"berth/internal/base/fault"
+	"berth/internal/base/sigv4"
 	"berth/internal/base/sizes"
 )
 
@@ -30,26 +33,27 @@ const maxRedirects = 10
 // sums are the kinds of checksums.
 var sums = map[string]func() hash.Hash{"md5": md5.New, "sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
 
-// transport connects to what the guard lets be asked, and to the agent's proxies, which judge by themselves.
-func (f *fetching) transport() *http.Transport {
+// transport connects to what the guard lets be asked, and to the agent's proxies, which judge by themselves. An answer
+// begins within a time; 0: whenever it does.
+func (f *fetching) transport(begins time.Duration) *http.Transport {
 	guarded, free := f.Guard.dialer(), &net.Dialer{Timeout: 30 * time.Second}
-	proxies := map[string]bool{}
+	var proxies sync.Map
 	return &http.Transport{
 		Proxy: func(r *http.Request) (to *url.URL, err error) {
 			if to, err = http.ProxyFromEnvironment(r); err == nil && to != nil {
-				proxies[hostPort(to)] = true
+				proxies.Store(hostPort(to), true)
 			}
 			return to, err
 		},
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
-			if proxies[address] {
+			if _, is := proxies.Load(address); is {
 				return free.DialContext(ctx, network, address)
 			}
 			return guarded.DialContext(ctx, network, address)
 		},
 		TLSClientConfig:        &tls.Config{InsecureSkipVerify: f.Insecure}, //nolint:gosec // as the job says
 		TLSHandshakeTimeout:    30 * time.Second,
-		ResponseHeaderTimeout:  2 * time.Minute,
+		ResponseHeaderTimeout:  begins,
 		MaxResponseHeaderBytes: 1 << 20,
 		ForceAttemptHTTP2:      true,
 		DisableCompression:     true, // a checksum is of what lies there
@@ -68,10 +72,12 @@ func hostPort(u *url.URL) string {
 // client asks; what the job says of headers it tells nobody but the host that the job names.
 func (f *fetching) client() *http.Client {
 	return &http.Client{
-		Transport: f.transport(),
+		Transport: f.transport(2 * time.Minute),
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			first := via[0]
 			switch {
+			case first.Method != http.MethodGet:
+				return http.ErrUseLastResponse
 			case len(via) > maxRedirects:
 				return fault.New(fault.Unavailable, "", "",
 					fmt.Sprintf("it redirects more than %d times", maxRedirects))
@@ -79,8 +85,12 @@ func (f *fetching) client() *http.Client {
 				return fault.New(fault.Denied, "", "", fmt.Sprintf("it redirects from %s to %s", first.URL.Scheme,
 					r.URL.Scheme))
 			}
+			r.Header.Del("Referer") // which would tell what the query holds
 			if r.URL.Host != first.URL.Host {
 				for name := range f.Headers {
+					r.Header.Del(name)
+				}
+				for _, name := range ofKeys {
 					r.Header.Del(name)
 				}
 			}
@@ -91,25 +101,15 @@ func (f *fetching) client() *http.Client {
 
 // download receives the file that a source names, and returns where it lies once it adds up.
 func (f *fetching) download(ctx context.Context) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.Source.URL, nil)
+	expected, err := f.expected(ctx)
 	if err != nil {
-		return "", fault.New(fault.Invalid, "", "", "it is no address")
+		return "", err
 	}
-	req.Header.Set("User-Agent", "berth")
-	for name, value := range f.Headers {
-		if http.CanonicalHeaderKey(name) == "Host" {
-			req.Host = value
-		}
-		req.Header.Set(name, value)
-	}
-	answer, err := f.client().Do(req)
+	answer, err := f.ask(ctx, f.Source.URL)
 	if err != nil {
-		return "", asked(err)
+		return "", err
 	}
 	defer func() { _ = answer.Body.Close() }() // read to its end, or given up
-	if answer.StatusCode != http.StatusOK {
-		return "", fault.New(fault.Unavailable, "", "", "the server answers "+answer.Status)
-	}
 	most := f.Bounds.Received
 	if most > 0 && answer.ContentLength > most {
 		return "", tooLarge(most)
@@ -120,7 +120,7 @@ func (f *fetching) download(ctx context.Context) (string, error) {
 		return "", fault.Wrap(err, fault.Internal, "write", "what is received")
 	}
 	sum := sha256.New()
-	if kind := sums[f.Source.Sum.Type]; kind != nil {
+	if kind := sums[expected.Type]; kind != nil {
 		sum = kind()
 	}
 	m := &meter{total: max(answer.ContentLength, 0), most: most, say: f.progress}
@@ -128,12 +128,87 @@ func (f *fetching) download(ctx context.Context) (string, error) {
 	if err := errors.Join(err, out.Close()); err != nil {
 		return "", asked(err)
 	}
-	if want, got := f.Source.Sum.Hex, hex.EncodeToString(sum.Sum(nil)); want != "" && want != got {
+	if want, got := expected.Hex, hex.EncodeToString(sum.Sum(nil)); want != "" && want != got {
 		return "", fault.WithHint(fault.New(fault.Invalid, "", "",
-			fmt.Sprintf("the checksum does not match: %s is %s, and the job says %s", f.Source.Sum.Type, got, want)),
+			fmt.Sprintf("the checksum does not match: %s is %s, and is to be %s", expected.Type, got, want)),
 			"it is another file than was meant, or the job is to say another checksum")
 	}
 	return at, nil
+}
+
+// ask asks for what lies at an address. Headers are for the host that the source names.
+func (f *fetching) ask(ctx context.Context, address string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	source, perr := url.Parse(f.Source.URL)
+	if err != nil || perr != nil {
+		return nil, fault.New(fault.Invalid, "", "", "it is no address")
+	}
+	req.Header.Set("User-Agent", "berth")
+	f.tell(req, source)
+	answer, err := f.client().Do(req)
+	if err != nil {
+		return nil, asked(err)
+	}
+	if answer.StatusCode != http.StatusOK {
+		_ = answer.Body.Close() // nobody reads what else it says
+		return nil, fault.New(fault.Unavailable, "", "", "the server answers "+answer.Status)
+	}
+	return answer, nil
+}
+
+// tell gives a request the headers that the job says, if it is one to the host that the source names.
+func (f *fetching) tell(req *http.Request, source *url.URL) {
+	if req.URL.Scheme != source.Scheme || req.URL.Host != source.Host {
+		return
+	}
+	if !f.Source.Bearer.Empty() {
+		req.Header.Set("Authorization", "Bearer "+f.Source.Bearer.Reveal())
+	}
+	for name, value := range f.Headers {
+		if http.CanonicalHeaderKey(name) == "Host" {
+			req.Host = value
+		}
+		req.Header.Set(name, value)
+	}
+	if s := f.Source.Signing; s != nil {
+		sigv4.Sign(req, s.Keys, s.Region, time.Now())
+	}
+}
+
+// ofKeys are the headers by which keys and tokens are shown.
+var ofKeys = []string{"Authorization", "X-Amz-Date", "X-Amz-Content-Sha256", "X-Amz-Security-Token"}
+
+// maxList bounds a list of checksums, in bytes.
+const maxList = 1 << 20
+
+// expected is what the file has to add up to, for which a list of checksums is asked where the source names one.
+func (f *fetching) expected(ctx context.Context) (artifact.Checksum, error) {
+	if f.Source.Sum.File == "" {
+		return f.Source.Sum, nil
+	}
+	sum, err := f.listed(ctx)
+	return sum, fault.Note(err, "read", "the list of checksums")
+}
+
+func (f *fetching) listed(ctx context.Context) (artifact.Checksum, error) {
+	answer, err := f.ask(ctx, f.Source.Sum.File)
+	if err != nil {
+		return artifact.Checksum{}, err
+	}
+	defer func() { _ = answer.Body.Close() }() // read to its end, or given up
+	list, err := io.ReadAll(io.LimitReader(answer.Body, maxList+1))
+	if err != nil {
+		return artifact.Checksum{}, asked(err)
+	}
+	if len(list) > maxList {
+		return artifact.Checksum{}, fault.WithHint(
+			fault.New(fault.Invalid, "", "", "it has more than "+sizes.Human(maxList)), "write the checksum itself")
+	}
+	source, err := url.Parse(f.Source.URL)
+	if err != nil {
+		return artifact.Checksum{}, fault.New(fault.Invalid, "", "", "it is no address")
+	}
+	return artifact.SumIn(list, path.Base(source.Path))
 }
 
 // asked says of an error of a request what trying again can do.

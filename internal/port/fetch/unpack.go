@@ -3,6 +3,7 @@ package fetch
 import (
 	"archive/tar"
 	"archive/zip"
+	"bufio"
 	"compress/bzip2"
 	"compress/gzip"
 	"errors"
@@ -14,6 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
@@ -57,6 +60,9 @@ func damaged(err error) error {
 	return fault.Wrap(err, full(err, fault.Invalid), "unpack", "it")
 }
 
+// maxWindow bounds what of a file zstd looks back upon, in bytes: as far as its own program does unasked.
+const maxWindow = 128 << 20
+
 // stream undoes the compression of a form.
 func stream(form string, r io.Reader) (io.Reader, error) {
 	switch form {
@@ -64,6 +70,15 @@ func stream(form string, r io.Reader) (io.Reader, error) {
 		return gzip.NewReader(r)
 	case "bz2", "tbz2", "tar.bz2":
 		return bzip2.NewReader(r), nil
+	case "xz", "txz", "tar.xz":
+		return xz.NewReader(bufio.NewReader(r))
+	case "zst", "tzst", "tar.zst":
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return z, nil // which ends with the child
 	}
 	return r, nil
 }
@@ -193,15 +208,18 @@ func (u *unpacking) entry(name string, mode fs.FileMode, link string, r io.Reade
 	if err != nil || at == "." {
 		return err
 	}
-	if err := u.to.MkdirAll(path.Dir(at), 0o755); err != nil {
-		return misplaced(name, err)
+	if err := u.directories(path.Dir(at)); err != nil {
+		return err
 	}
 	switch {
 	case mode&(fs.ModeSetuid|fs.ModeSetgid) != 0 && !mode.IsDir():
 		return refused(name, "it is set-user-id or set-group-id")
 	case mode.IsDir():
 		u.modes = append(u.modes, entry{at, mode.Perm() | 0o700})
-		return misplaced(name, u.to.MkdirAll(at, 0o755))
+		if err := u.to.Mkdir(at, 0o755); !errors.Is(err, fs.ErrExist) {
+			return misplaced(name, err)
+		}
+		return nil
 	case mode.IsRegular():
 		return u.write(u.to, at, mode.Perm(), r)
 	case mode&fs.ModeSymlink != 0:
@@ -212,6 +230,20 @@ func (u *unpacking) entry(name string, mode fs.FileMode, link string, r io.Reade
 		return misplaced(name, u.to.Symlink(link, at))
 	}
 	return refused(name, "it is no file, directory or link")
+}
+
+// directories makes those on the way to an entry, which an archive need not name, and which count all the same.
+func (u *unpacking) directories(at string) error {
+	if at == "." {
+		return nil
+	}
+	if _, err := u.to.Stat(at); !errors.Is(err, fs.ErrNotExist) {
+		return misplaced(at, err)
+	}
+	if err := errors.Join(u.directories(path.Dir(at)), u.unpacked.entry()); err != nil {
+		return err
+	}
+	return misplaced(at, u.to.Mkdir(at, 0o755))
 }
 
 // same unpacks an entry that is another one, which came before: a copy of it.
@@ -275,6 +307,9 @@ func local(name string) (string, error) {
 	at := path.Clean(strings.ReplaceAll(name, `\`, "/"))
 	if strings.ContainsRune(name, 0) || !filepath.IsLocal(at) {
 		return "", refused(name, "its name leads out of the archive")
+	}
+	if strings.Count(at, "/") >= deepest {
+		return "", tooDeep(at)
 	}
 	return at, nil
 }

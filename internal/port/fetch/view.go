@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,28 +22,29 @@ const seen = "/tmp"
 var kept = []string{"/proc", "/dev", "/etc", "/usr", "/bin", "/lib", "/lib64", "/run/systemd/resolve"}
 
 // seclude gives the thread, and what it starts, a view of the node's files of its own, in which a directory lies at
-// seen and nothing is mounted that was not kept.
-func seclude(dir string) error {
+// seen and nothing is mounted that was not kept, or on the way to what it may read in addition.
+func seclude(dir *os.File, readable []string) error {
+	// Before the thread leaves the agent's mounts: none but those of where one is can be copied.
+	at, err := unix.OpenTree(int(dir.Fd()), "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "show", dir.Name())
+	}
+	defer func() { _ = unix.Close(at) }() // the mount is in its place
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return fault.Wrap(err, fault.Internal, "bound", "the mounts of a new process")
 	}
-	at, err := unix.OpenTree(unix.AT_FDCWD, dir, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_SYMLINK_NOFOLLOW)
-	if err != nil {
-		return fault.Wrap(err, fault.Internal, "show", dir)
-	}
-	defer func() { _ = unix.Close(at) }() // the mount is in its place
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fault.Wrap(err, fault.Internal, "bound", "the mounts of a new process")
 	}
-	if err := forget(); err != nil {
+	if err := forget(append(slices.Clone(kept), readable...)); err != nil {
 		return err
 	}
 	err = unix.MoveMount(at, "", unix.AT_FDCWD, seen, unix.MOVE_MOUNT_F_EMPTY_PATH)
-	return fault.Wrap(err, fault.Internal, "show", dir)
+	return fault.Wrap(err, fault.Internal, "show", dir.Name())
 }
 
 // forget unmounts, in the thread's view, what is not kept.
-func forget() error {
+func forget(kept []string) error {
 	table, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "read", "what is mounted")
@@ -54,7 +56,7 @@ func forget() error {
 			continue
 		}
 		at := unescaped(fields[point])
-		if at == "/" || keeps(at) {
+		if at == "/" || keeps(kept, at) {
 			continue
 		}
 		err := unix.Unmount(at, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
@@ -67,7 +69,7 @@ func forget() error {
 }
 
 // keeps reports whether a mount is one of those kept, lies on one, or has one on it.
-func keeps(at string) bool {
+func keeps(kept []string, at string) bool {
 	for _, k := range kept {
 		if at == k || strings.HasPrefix(at, k+"/") || strings.HasPrefix(k, path.Clean(at)+"/") {
 			return true

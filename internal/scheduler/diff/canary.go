@@ -119,7 +119,7 @@ func (r *Result) end(s *slot, why string) {
 	for _, a := range slices.Concat(s.live, s.migrating) {
 		r.stop(a, why, false)
 	}
-	for _, a := range s.lost {
+	for _, a := range slices.Concat(s.lost, s.unknown) {
 		r.stop(a, why, a.ClientStatus != alloc.ClientLost)
 	}
 }

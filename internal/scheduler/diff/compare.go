@@ -34,7 +34,7 @@ var (
 		reflect.TypeFor[job.Job](): {"Priority", "AllAtOnce", "Datacenters", "NodePool", "Constraints", "Affinities",
 			"Spreads"},
 		reflect.TypeFor[job.TaskGroup](): {"Count", "Constraints", "Affinities", "Spreads", "RestartPolicy",
-			"ReschedulePolicy", "Update", "ShutdownDelay", "MaxRunDuration", "Services"},
+			"ReschedulePolicy", "Update", "ShutdownDelay", "MaxRunDuration", "Services", "Disconnect"},
 		reflect.TypeFor[job.Task]():          {"Constraints", "Affinities", "RestartPolicy", "Services"},
 		reflect.TypeFor[job.VolumeRequest](): {"Create"},
 	})

@@ -97,7 +97,8 @@ func TestEveryFieldOfAJobHasItsConsequence(t *testing.T) {
 		"TaskGroup.RestartPolicy": InPlace, "TaskGroup.ReschedulePolicy": InPlace, "TaskGroup.Update": InPlace,
 		"TaskGroup.Services": InPlace, "Task.Services": InPlace,
 		"TaskGroup.ShutdownDelay": InPlace, "TaskGroup.MaxRunDuration": InPlace,
-		"Task.Constraints": InPlace, "Task.Affinities": InPlace, "Task.RestartPolicy": InPlace,
+		"TaskGroup.Disconnect": InPlace,
+		"Task.Constraints":     InPlace, "Task.Affinities": InPlace, "Task.RestartPolicy": InPlace,
 		"VolumeRequest.Create": InPlace,
 	}
 	parts := map[string]func(*job.Job) any{

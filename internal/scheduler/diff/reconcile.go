@@ -113,7 +113,7 @@ type Later struct {
 
 // slot is what the group has under one index.
 type slot struct {
-	live, lost, migrating, ended, done, leaving, past []*alloc.Alloc
+	live, unknown, lost, migrating, ended, done, leaving, past []*alloc.Alloc
 }
 
 // Reconcile decides for a group of a service or batch job.
@@ -136,8 +136,14 @@ func Reconcile(in Input) Result {
 	}
 	slices.Sort(indexes)
 	var kept []*alloc.Alloc
+	silent := in.silent(slots)
 	for _, i := range indexes {
 		if i >= in.Group.Count {
+			if s := slots[i]; silent > 0 && len(s.live) > 0 {
+				silent--
+				r.Changes.Ignore++
+				s.live = s.live[1:]
+			}
 			r.retire(slots[i])
 			continue
 		}
@@ -180,7 +186,9 @@ func (in *Input) sort(r *Result) map[int]*slot {
 				r.Stop = append(r.Stop, Stop{a, WhyForeign, down})
 				r.Changes.Stop++
 			}
-		case down || a.ClientStatus == alloc.ClientLost:
+		case a.Unknown(in.Now.Add(dueSoon)):
+			at(a.Index).unknown = append(at(a.Index).unknown, a)
+		case down || a.ClientStatus == alloc.ClientLost || a.ClientStatus == alloc.ClientUnknown:
 			at(a.Index).lost = append(at(a.Index).lost, a)
 		case a.ClientStatus == alloc.ClientComplete && in.batch():
 			at(a.Index).done = append(at(a.Index).done, a)
@@ -230,13 +238,13 @@ func (in *Input) stopAll(slots map[int]*slot, r Result) Result {
 		for _, a := range slices.Concat(s.live, s.migrating) {
 			r.Stop = append(r.Stop, Stop{a, why, false})
 		}
-		for _, a := range s.lost {
+		for _, a := range slices.Concat(s.lost, s.unknown) {
 			r.Stop = append(r.Stop, Stop{a, why, a.ClientStatus != alloc.ClientLost})
 		}
 		for _, a := range slices.Concat(s.done, s.ended) {
 			r.Stop = append(r.Stop, Stop{a, WhyDoneStopped, false})
 		}
-		r.Changes.Stop += uint64(len(s.live) + len(s.migrating) + len(s.lost))
+		r.Changes.Stop += uint64(len(s.live) + len(s.migrating) + len(s.lost) + len(s.unknown))
 	}
 	return r
 }
@@ -255,7 +263,7 @@ func (r *Result) retire(s *slot) {
 	for _, a := range slices.Concat(s.live, s.migrating) {
 		r.stop(a, WhySurplus, false)
 	}
-	for _, a := range s.lost {
+	for _, a := range slices.Concat(s.lost, s.unknown) {
 		r.stop(a, WhySurplus, a.ClientStatus != alloc.ClientLost)
 	}
 }
@@ -274,8 +282,13 @@ func (in *Input) fill(index int, s *slot, r *Result) *alloc.Alloc {
 		return nil
 	}
 	if len(s.live) > 0 {
+		back := in.reunite(s.live)
 		for _, a := range slices.Concat(s.live[1:], s.migrating) {
-			r.stop(a, in.whyDouble(a), false)
+			why := in.whyDouble(a)
+			if back && why == WhyDuplicate {
+				why = WhyReconnected
+			}
+			r.stop(a, why, false)
 		}
 		r.lose(s.lost)
 		return s.live[0]
@@ -285,6 +298,9 @@ func (in *Input) fill(index int, s *slot, r *Result) *alloc.Alloc {
 		r.lose(s.lost)
 		in.replace(index, s.migrating, WhyMigrating, r)
 		r.Changes.Migrate++
+	case len(s.unknown) > 0:
+		r.lose(s.lost)
+		in.wait(index, s, r)
 	case len(s.lost) > 0:
 		prev := s.lost[0]
 		r.lose(s.lost)

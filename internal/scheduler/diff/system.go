@@ -34,7 +34,10 @@ func ReconcileSystem(in SystemInput) Result {
 	}
 	slices.Sort(nodes)
 	r.Fits = len(in.Fits)
-	in.hold = in.held()
+	r.Canaries = in.wantedCanaries()
+	if in.hold = in.held(); in.hold == "" && r.Canaries > 0 {
+		in.hold = HeldByCanaries // its deployment is about to begin
+	}
 	r.Held = in.hold
 	var kept []*alloc.Alloc
 	for _, n := range nodes {
@@ -45,7 +48,7 @@ func ReconcileSystem(in SystemInput) Result {
 		}
 	}
 	if in.Group != nil {
-		in.update(kept, &r)
+		in.update(in.tryOn(fits, kept, &r), &r)
 	}
 	return r
 }
@@ -77,8 +80,12 @@ func (in *SystemInput) node(one Input, n ids.Node, fits bool, r *Result) *alloc.
 	}
 	before := len(r.Place)
 	a := one.fill(0, s, r)
-	for i := range r.Place[before:] {
-		r.Place[before+i].Node = n
+	for i := before; i < len(r.Place); i++ {
+		p := &r.Place[i]
+		p.Node = n
+		if was := p.Previous; r.Canaries > 0 && was != nil && was.Canary && in.ours(was) {
+			p.Canary = true // it is tried there, and goes on being
+		}
 	}
 	return a
 }

@@ -56,5 +56,5 @@ func (c Chain) Check(n *node.Node) (Filter, string) {
 // Static returns the filters whose answer depends on the node and the group alone, never on what else is placed.
 func Static(region string) []Filter {
 	return []Filter{&Drivers{}, &DriverMounts{}, &Networks{}, &Constraints{region: region}, &HostVolumes{},
-		&PIDs{}}
+		&PIDs{}, Consul{}}
 }

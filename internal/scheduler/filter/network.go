@@ -34,6 +34,9 @@ func (f *Networks) needs() string {
 	case network.ModeNone:
 		return network.AttributeNone
 	}
+	if name, is := network.CNI(f.mode); is {
+		return network.AttributeCNI + name
+	}
 	return ""
 }
 
@@ -57,7 +60,12 @@ func (f *Networks) Check(n *node.Node) string {
 
 // Explain implements Filter.
 func (f *Networks) Explain(n *node.Node) (string, string) {
-	if needs := f.needs(); needs != "" && n.Attributes[needs] == "" {
+	needs := f.needs()
+	if name, is := network.CNI(f.mode); is && n.Attributes[needs] == "" {
+		return fmt.Sprintf("the node has no network %q of CNI plugins", name),
+			"write its configuration into the agent's cni_config_dir, run the agent as root, and restart it"
+	}
+	if needs != "" && n.Attributes[needs] == "" {
 		return fmt.Sprintf("the node makes no network of mode %q: %s", f.mode,
 				cmp.Or(n.Attributes[network.AttributeBridgeWhy],
 					"its agent is older than those, or does not run as root")),

@@ -13,7 +13,8 @@ import (
 // have what its network asks for; the others say what they lack.
 func TestAGroupGoesToNodesThatHaveItsNetwork(t *testing.T) {
 	can := &node.Node{
-		Attributes: map[string]string{network.AttributeBridge: "1", network.AttributeNone: "1"},
+		Attributes: map[string]string{network.AttributeBridge: "1", network.AttributeNone: "1",
+			network.AttributeCNI + "lab": "1"},
 		Resources: node.Resources{
 			IP:           "192.0.2.1",
 			HostNetworks: []node.HostNetwork{{Name: "lan", Address: "10.0.0.1"}},
@@ -25,9 +26,11 @@ func TestAGroupGoesToNodesThatHaveItsNetwork(t *testing.T) {
 		net         job.NetworkResource
 		key, reason string // of the node that cannot
 	}{
-		"bridge": {job.NetworkResource{Mode: "bridge"}, "missing network", "no nftables there"},
-		"none":   {job.NetworkResource{Mode: "none"}, "missing network", `mode "none"`},
-		"a port": {job.NetworkResource{Mode: "host", DynamicPorts: port}, "missing network", "no address for ports"},
+		"bridge":     {job.NetworkResource{Mode: "bridge"}, "missing network", "no nftables there"},
+		"none":       {job.NetworkResource{Mode: "none"}, "missing network", `mode "none"`},
+		"of plugins": {job.NetworkResource{Mode: "cni/lab"}, "missing network", `no network "lab" of CNI`},
+		"a port": {job.NetworkResource{Mode: "host", DynamicPorts: port}, "missing network",
+			"no address for ports"},
 		"a host network": {job.NetworkResource{ReservedPorts: []job.Port{{Label: "p", HostNetwork: "lan"}}},
 			`missing host network "lan" for port "p"`, `no host network "lan"`},
 	} {

@@ -52,6 +52,9 @@ func ParseTarget(text string) Target {
 	return Target{kind: unknownTarget, literal: text}
 }
 
+// Literal is a side that stands for itself.
+func Literal(text string) Target { return Target{kind: literal, literal: text} }
+
 // Value returns what the node has; false: it has no such thing.
 func (t Target) Value(n *node.Node, region string) (string, bool) {
 	switch t.kind {

@@ -107,6 +107,9 @@ func (q *Queue) Score(c *Candidate) (map[string]float64, float64) {
 	if len(q.scorer.affinities) > 0 {
 		out[ScoreAffinity] = c.Fixed
 	}
+	if q.scorer.ask.devices.Weighs() {
+		out[ScoreDevices] = q.scorer.Devices(c.Capacity)
+	}
 	if q.spread != nil {
 		out[ScoreSpread] = q.spread.Score(c.Capacity.Node)
 	}

@@ -49,20 +49,21 @@ func small() *node.Node {
 
 func TestWhatIsHeldBackIsNotGivenAway(t *testing.T) {
 	r := capacity(small())
-	if got := r.Fits(NewAsk(group(901)), false); got != DimensionCPU {
+	if got := r.Fits(NewAsk(&job.Job{}, group(901)), false); got != DimensionCPU {
 		t.Errorf("901 of 900 MHz: %q", got)
 	}
-	if got := r.Fits(NewAsk(group(900)), false); got != "" {
+	if got := r.Fits(NewAsk(&job.Job{}, group(900)), false); got != "" {
 		t.Errorf("900 of 900 MHz: %q", got)
 	}
-	if got := r.Fits(NewAsk(group(1, job.Port{Label: "web", Value: 101})),
+	if got := r.Fits(NewAsk(&job.Job{}, group(1, job.Port{Label: "web", Value: 101})),
 		false); got != "network: port collision web" {
 		t.Errorf("a port that the node keeps: %q", got)
 	}
 }
 
 func TestDynamicPortsAreChosenByIDUntilThereAreNone(t *testing.T) {
-	ask := NewAsk(group(1, job.Port{Label: "a"}, job.Port{Label: "b", To: -1}, job.Port{Label: "c", To: 80}))
+	ask := NewAsk(&job.Job{},
+		group(1, job.Port{Label: "a"}, job.Port{Label: "b", To: -1}, job.Port{Label: "c", To: 80}))
 	r := capacity(small())
 	if got := r.Fits(ask, false); got != "" {
 		t.Fatalf("three of three ports: %q", got)
@@ -81,8 +82,9 @@ func TestDynamicPortsAreChosenByIDUntilThereAreNone(t *testing.T) {
 	if first[0].To != 0 || first[1].To != first[1].Value || first[2].To != 80 {
 		t.Errorf("targets: %v", first)
 	}
-	r.Put(ask, "g", "alloc-1", first)
-	if got := r.Fits(NewAsk(group(1, job.Port{Label: "d"})), false); got != "network: no dynamic port left" {
+	r.Put(ask, r.Choose(ask, "alloc-1"), "g", "alloc-1")
+	one := NewAsk(&job.Job{}, group(1, job.Port{Label: "d"}))
+	if got := r.Fits(one, false); got != "network: no dynamic port left" {
 		t.Errorf("a fourth port: %q", got)
 	}
 }
@@ -93,7 +95,7 @@ func TestAnEndingAllocKeepsItsPortsUntilItsProcessesAreGone(t *testing.T) {
 			Tasks: map[string]alloc.TaskResources{"t": {CPUShares: 900}},
 			Ports: []alloc.PortMapping{{Label: "web", Value: 80}},
 		}}
-	ask := NewAsk(group(900, job.Port{Label: "web", Value: 80}))
+	ask := NewAsk(&job.Job{}, group(900, job.Port{Label: "web", Value: 80}))
 	if got := capacity(small(), old).Fits(ask, false); got != "network: port collision web" {
 		t.Errorf("while it ends: %q", got)
 	}
@@ -137,7 +139,7 @@ func TestTheQueueYieldsTheBest(t *testing.T) {
 			}
 			j.Spreads = append(j.Spreads, s)
 		}
-		ask := NewAsk(g)
+		ask := NewAsk(&job.Job{}, g)
 		s, spread := NewScorer(j, g, ask), NewSpread(j, g)
 		q := NewQueue(s, spread)
 		var all []*Candidate
@@ -172,7 +174,7 @@ func TestTheQueueYieldsTheBest(t *testing.T) {
 				q.Return(c)
 				q.Remove(all[rapid.IntRange(0, len(all)-1).Draw(rt, "removed")])
 			default:
-				c.Capacity.Put(ask, "g", "x", nil)
+				c.Capacity.Put(ask, c.Capacity.Choose(ask, "x"), "g", "x")
 				spread.Count(c.Capacity.Node)
 				q.Return(c)
 			}
@@ -184,7 +186,7 @@ func TestAnAffinityWeighsBothWays(t *testing.T) {
 	g := group(1)
 	g.Affinities = []*job.Affinity{{LTarget: "${meta.disk}", RTarget: "ssd", Weight: 100},
 		{LTarget: "${meta.old}", Operand: "is_set", Weight: -100}}
-	s := NewScorer(&job.Job{}, g, NewAsk(g))
+	s := NewScorer(&job.Job{}, g, NewAsk(&job.Job{}, g))
 	for meta, want := range map[string]float64{"ssd": 0.5, "hdd": 0, "old": -0.5} {
 		n := &node.Node{Meta: map[string]string{"disk": meta}}
 		if meta == "old" {
@@ -231,7 +233,8 @@ func TestFewDynamicPortsAreCountedAndGivenOnce(t *testing.T) {
 		others = append(others, alloc.PortMapping{Label: "x", Value: 1000 + i})
 	}
 	r := capacity(small(), &alloc.Alloc{ID: "other", Resources: alloc.Resources{Ports: others}})
-	ask := NewAsk(group(10, job.Port{Label: "fixed", Value: 100}, job.Port{Label: "a"}, job.Port{Label: "b"}))
+	ask := NewAsk(&job.Job{},
+		group(10, job.Port{Label: "fixed", Value: 100}, job.Port{Label: "a"}, job.Port{Label: "b"}))
 	if got := r.Fits(ask, false); got != "" {
 		t.Fatalf("three of four are free: %q", got)
 	}
@@ -270,11 +273,11 @@ func TestAPortIsThereOnceOnEachAddress(t *testing.T) {
 		{on("", 100), collision}, {on("lan", 100), ""}, {on("local", 100), collision}, {on("same", 100), collision},
 		{on("lan", 101), collision}, {on("lan", 103), collision}, {on("", 103), ""},
 	} {
-		if got := r.Fits(NewAsk(group(1, c.port)), false); got != c.want {
+		if got := r.Fits(NewAsk(&job.Job{}, group(1, c.port)), false); got != c.want {
 			t.Errorf("port %d of %q: %q", c.port.Value, c.port.HostNetwork, got)
 		}
 	}
-	ask := NewAsk(group(1, on("lan", 100), job.Port{Label: "any", HostNetwork: "lan", To: -1}))
+	ask := NewAsk(&job.Job{}, group(1, on("lan", 100), job.Port{Label: "any", HostNetwork: "lan", To: -1}))
 	got := r.Ports(ask, "b")
 	if len(got) != 2 || got[0].HostIP != "10.9.0.1" || got[0].HostNetwork != "lan" || got[1].HostIP != "10.9.0.1" ||
 		got[1].Value != 102 || got[1].To != 102 {
@@ -286,5 +289,59 @@ func TestAPortIsThereOnceOnEachAddress(t *testing.T) {
 	}
 	if why := r.PutAlloc(b); why != "network: port collision web" {
 		t.Errorf("the planner takes it twice: %q", why)
+	}
+}
+
+// Given a port that an alloc has and shares, then another one of the same job has it, too, whether of a plan or of what
+// is stored, if it says so itself; nobody else has it, and who wants it alone waits for all who share it.
+func TestAPortIsSharedWithinAJobThatSaysSo(t *testing.T) {
+	const collision = "network: port collision web"
+	shared := job.Port{Label: "web", Value: 100, IgnoreCollision: true}
+	alone := job.Port{Label: "web", Value: 100}
+	ours := &job.Job{ID: "ours", Namespace: "default"}
+	held := func(id ids.Alloc, share bool) *alloc.Alloc {
+		return &alloc.Alloc{ID: id, Job: ours.ID, Namespace: ours.Namespace, Resources: alloc.Resources{
+			Ports: []alloc.PortMapping{{Label: "web", Value: 100, IgnoreCollision: share}},
+		}}
+	}
+	for name, c := range map[string]struct {
+		held *alloc.Alloc
+		by   *job.Job
+		port job.Port
+		want string
+	}{
+		"both say so":        {held("a", true), ours, shared, ""},
+		"the other one not":  {held("a", false), ours, shared, collision},
+		"it does not itself": {held("a", true), ours, alone, collision},
+		"another job":        {held("a", true), &job.Job{ID: "theirs", Namespace: "default"}, shared, collision},
+		"another namespace":  {held("a", true), &job.Job{ID: "ours", Namespace: "other"}, shared, collision},
+		"kept back by the node": {held("a", true), ours,
+			job.Port{Label: "web", Value: 101, IgnoreCollision: true}, collision},
+	} {
+		if got := capacity(small(), c.held).Fits(NewAsk(c.by, group(1, c.port)), false); got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	r := capacity(small(), held("a", true))
+	ask := NewAsk(ours, group(1, shared))
+	ports := r.Ports(ask, "b")
+	r.Put(ask, alloc.Resources{Ports: ports}, "g", "b")
+	if got := r.Fits(ask, false); got != "" || len(ports) != 1 || !ports[0].IgnoreCollision {
+		t.Errorf("beside one of the plan: %q, %+v", got, ports)
+	}
+	r.Release(held("a", true))
+	if got := r.Fits(NewAsk(ours, group(1, alone)), true); got != collision {
+		t.Errorf("one of two who share it ends, and the port counts as free: %q", got)
+	}
+	why := r.Shortage(NewAsk(ours, group(1, alone)), false)
+	if why.Reason != "port 100 (web) is held by alloc a of job \"ours\", which is being stopped" {
+		t.Errorf("it is said of it: %+v", why)
+	}
+	stored := capacity(small(), held("a", true))
+	if why := stored.PutAlloc(held("b", true)); why != "" {
+		t.Errorf("the planner refuses it: %s", why)
+	}
+	if why := stored.PutAlloc(held("c", false)); why != collision {
+		t.Errorf("the planner gives a shared port to one that does not share it: %q", why)
 	}
 }

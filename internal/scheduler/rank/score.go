@@ -3,6 +3,7 @@ package rank
 import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/scheduler/devices"
 	"berth/internal/scheduler/filter"
 )
 
@@ -13,6 +14,7 @@ const (
 	ScoreAffinity     = "node-affinity"
 	ScorePenalty      = "node-reschedule-penalty"
 	ScoreSpread       = "allocation-spread"
+	ScoreDevices      = devices.Score
 )
 
 // Scorer computes the part of a node's score that depends on the node alone.
@@ -44,6 +46,9 @@ func NewScorer(j *job.Job, g *job.TaskGroup, ask *Ask) *Scorer {
 	if len(s.affinities) > 0 {
 		s.divisor++
 	}
+	if ask.devices.Weighs() {
+		s.divisor++
+	}
 	if len(j.Spreads)+len(g.Spreads) > 0 {
 		s.spreads = true
 		s.divisor++
@@ -64,7 +69,7 @@ func (s *Scorer) add(list []*job.Affinity) {
 }
 
 // Wide reports whether the choice among many nodes matters, so that more of them are looked at.
-func (s *Scorer) Wide() bool { return len(s.affinities) > 0 || s.spreads }
+func (s *Scorer) Wide() bool { return len(s.affinities) > 0 || s.spreads || s.ask.devices.Weighs() }
 
 // Fixed is the score of a node that no placement changes: its affinity, in -1..1.
 func (s *Scorer) Fixed(n *node.Node) float64 {
@@ -91,7 +96,8 @@ func (s *Scorer) Binpack(r *Capacity) float64 {
 		}
 		return min(max(float64(total-left+ask)/float64(total), 0), 1)
 	}
-	return (used(r.total[0], r.cpu, s.ask.cpu) + used(r.total[1], r.memory, s.ask.memory)) / 2
+	cpu, _ := r.computing(s.ask)
+	return (used(r.total[0], r.cpu, cpu) + used(r.total[1], r.memory, s.ask.memory)) / 2
 }
 
 // AntiAffinity is below zero where allocs of the same group run: one more failure domain is worth more than a full
@@ -103,7 +109,16 @@ func (s *Scorer) AntiAffinity(r *Capacity) float64 {
 
 // Local sums what depends on the node alone.
 func (s *Scorer) Local(r *Capacity, fixed float64) float64 {
-	return (s.Binpack(r) + s.AntiAffinity(r) + fixed) / s.divisor
+	return (s.Binpack(r) + s.AntiAffinity(r) + s.Devices(r) + fixed) / s.divisor
+}
+
+// Devices is how well the devices that would be given fit the affinities to them, in -1..1.
+func (s *Scorer) Devices(r *Capacity) float64 {
+	if !s.ask.devices.Weighs() {
+		return 0
+	}
+	c, _ := r.chooseDevices(s.ask, false)
+	return c.Score
 }
 
 // Share turns another score, such as the spread's, into its part of the sum.

@@ -50,8 +50,9 @@ func TestARefusalForLackOfCapacityHasFiguresAndHolders(t *testing.T) {
 			askForLess + ")"},
 		{both(1001, 2049), "cpu: asks 1,001 MHz, 1,000 of 4,000 free; memory: asks 2,049 MiB, 1,200 of 2,048 free " +
 			"(the node is too small however empty it is: ask for less, or add a larger one)"},
-		{disk, "disk: asks 20,000 MiB, 12,345 of 12,345 free " +
-			"(the node is too small however empty it is: ask for less, or add a larger one)"},
+		{disk, "disk: asks 20,000 MiB, 12,345 of 12,345 free (what else lies on the node's disk leaves no more, " +
+			"whatever is stopped: make room beneath the agent's data_dir, ask for less, or add a node with a larger " +
+			"disk)"},
 		{group(1, job.Port{Label: "db", Value: 4755}),
 			"port 4755 (db) is held by alloc 075e7666 of job \"postgres\" " +
 				"(ask for another port, leave static out, or stop that job)"},
@@ -64,17 +65,17 @@ func TestARefusalForLackOfCapacityHasFiguresAndHolders(t *testing.T) {
 			"ports: asks 2 dynamic ones, 1 of the ports 100 to 101 are free " +
 				"(stop other jobs there, or widen min_dynamic_port and max_dynamic_port of the node's agent)"},
 	} {
-		s := r.Shortage(NewAsk(c.asked), false)
+		s := r.Shortage(NewAsk(&job.Job{}, c.asked), false)
 		if got := s.Reason + " (" + s.Hint + ")"; got != c.want {
 			t.Errorf("%s\nwant %s", got, c.want)
 		}
 	}
-	own := NewAsk(group(1, job.Port{Label: "web", Value: 80}))
-	r.Put(own, "g", "new", r.Ports(own, "new"))
+	own := NewAsk(&job.Job{}, group(1, job.Port{Label: "web", Value: 80}))
+	r.Put(own, r.Choose(own, "new"), "g", "new")
 	if got := r.Shortage(own, false).Reason; got != "port 80 (web) is held by another allocation of this job" {
 		t.Error(got)
 	}
-	if got := r.Shortage(NewAsk(group(1)), false); got != (Shortage{}) {
+	if got := r.Shortage(NewAsk(&job.Job{}, group(1)), false); got != (Shortage{}) {
 		t.Errorf("what fits: %v", got)
 	}
 }

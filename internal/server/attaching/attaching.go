@@ -23,6 +23,18 @@ import (
 // Timeout bounds ControllerPublish and ControllerUnpublish.
 const Timeout = 5 * time.Minute
 
+// Schema is the number of the cluster from which on what a node says of volumes that it was not given is bounded: it
+// makes no second attachment to another node's storage, grows no volume, and ends with the node's replacement.
+const Schema = 16
+
+// Bounded is a node whose word counts for itself alone; empty, for all, as reports were applied before.
+func Bounded(s *state.Snap, on ids.Node) ids.Node {
+	if s.Understands(Schema) {
+		return on
+	}
+	return ""
+}
+
 // HomeOf is the node of a volume whose plugin is node-scoped; a volume that was forgotten by force has kept it.
 func HomeOf(s *state.Snap, id volume.StagingKey) ids.Node {
 	if v := s.VolumeOf(nil, id); v != nil {
@@ -83,6 +95,18 @@ func Record(s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node
 	return record(s, id, rec, on, instances.On(s, nil, s.Node(nil, on)))
 }
 
+// Same is the attachment of the same volume that another node has under the same name at the provider; nil: there is
+// none. For the provider both are one: a detach of either would take the volume from both. So a volume has one for each
+// such name, and a node that says to be another one has nothing detached there.
+func Same(s *state.Snap, a *volume.Attachment) *volume.Attachment {
+	for o := range s.AttachmentsOf(nil, a.Staging()) {
+		if o.Node != a.Node && o.StorageNode == a.StorageNode && o.Presence.Exists() {
+			return o
+		}
+	}
+	return nil
+}
+
 // record is Record, by those instances of the node that are believed.
 func record(
 	s *state.Snap, id volume.StagingKey, rec *plugin.Record, on ids.Node, believed []*plugin.Instance,
@@ -120,6 +144,9 @@ func record(
 	}
 	if a.StorageNode == "" {
 		return nil // the node's plugin has not reported its storage node id; its registration marks the volume again
+	}
+	if s.Understands(Schema) && Same(s, a) != nil {
+		return nil // the end of the other one marks the volume again
 	}
 	if old != nil { // detached again after a failure: it counts on
 		a.ModifyIndex = old.ModifyIndex

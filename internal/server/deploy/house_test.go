@@ -72,16 +72,22 @@ func inHouse(t *testing.T, story func(h *house)) {
 	})
 }
 
-func (h *house) node(name string) {
+// node registers a node that offers directories under these names.
+func (h *house) node(name string, disks ...string) {
+	offers := map[string]*node.HostVolume{}
+	for _, d := range disks {
+		offers[d] = &node.HostVolume{Name: d}
+	}
 	h.Must(h.t, &fsm.NodeRegister{Seed: ids.New(), Node: &node.Node{
-		ID:         ids.Node(name),
-		Name:       name,
-		Datacenter: "dc1",
-		SecretHash: "h",
-		Attributes: map[string]string{},
-		Meta:       map[string]string{},
-		Drivers:    map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
-		Resources:  node.Resources{CPUShares: 4000, MemoryMB: 4000, DiskMB: 10000, IP: "127.0.0.1"},
+		ID:          ids.Node(name),
+		Name:        name,
+		Datacenter:  "dc1",
+		SecretHash:  "h",
+		Attributes:  map[string]string{},
+		Meta:        map[string]string{},
+		Drivers:     map[string]*node.Driver{"exec": {Detected: true, Healthy: true}},
+		HostVolumes: offers,
+		Resources:   node.Resources{CPUShares: 4000, MemoryMB: 4000, DiskMB: 10000, IP: "127.0.0.1"},
 	}})
 }
 
@@ -145,6 +151,7 @@ func web(command string, count int, edit ...func(*job.UpdateStrategy)) *job.Job 
 			},
 			EphemeralDisk: &job.EphemeralDisk{SizeMB: 10},
 			Update:        u,
+			Scaling:       &job.ScalingPolicy{Type: job.ScalingHorizontal, Min: 1, Max: 4, Enabled: true},
 		}},
 	}
 }

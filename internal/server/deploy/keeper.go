@@ -123,6 +123,10 @@ func (k *Keeper) pass(ctx context.Context, id ids.Deployment) (reconcile.Result,
 	f.Now = time.Now()
 	f.Memory = k.kept(id)
 	v := deployment.Next(f)
+	if v.Do == deployment.Fail {
+		deploying.Explain(s, f)
+		v = deployment.Next(f)
+	}
 	k.keep(id, v.Memory)
 	switch v.Do {
 	case deployment.Rest:

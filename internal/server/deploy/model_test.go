@@ -15,15 +15,18 @@ import (
 	"berth/internal/model/deployment"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/server/deploying"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/deployments"
+	"berth/internal/server/fsm/scaling"
 	"berth/internal/testkit/localstate"
 )
 
 // TestWhateverHappensDeploymentsKeepTheirWord: versions that work and such that do not, canaries, promotions, pauses,
-// failures by hand, ways back, other counts, allocs that fail, nodes that go and come, and leaders that change. No plan
-// takes more healthy allocs away than max_parallel allows, one deployment is under way at most, no canary outlives its
-// own, and in the end every one has ended.
+// failures by hand, ways back, other counts, by new files and by scaling, allocs that fail, nodes that go and come, and
+// leaders that change. No plan takes more healthy allocs away than max_parallel allows, one deployment is under way at
+// most, nothing is scaled meanwhile or out of bounds, no canary outlives its own, and in the end every one has ended
+// and as many run as the job says.
 func TestWhateverHappensDeploymentsKeepTheirWord(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		acts := rapid.SliceOfN(rapid.IntRange(0, 1<<16-1), 4, 14).Draw(rt, "acts")
@@ -67,6 +70,10 @@ func playModel(t *testing.T, acts []int) string {
 		if d.Active() {
 			m.breaks("the deployment of version %d has not ended", d.JobVersion)
 		}
+	}
+	count := m.Store.Snapshot().Job(nil, ids.DefaultNamespace, "web").TaskGroups[0].Count
+	if n := len(m.live()); n != count {
+		m.breaks("in the end %d allocs should run, and the job says %d", n, count)
 	}
 	m.stop()
 	if m.broken != "" {
@@ -123,8 +130,32 @@ func (m *model) act(n int) {
 	case 5:
 		m.house.stop()
 		m.lead()
+	case 6:
+		m.scale(int64(arg % 6))
 	}
 	m.let([]time.Duration{0, 5 * time.Second, 15 * time.Second, 2 * time.Minute, 6 * time.Minute}[arg%5])
+}
+
+// scale gives the group another count, which is refused out of its bounds and while a deployment is under way.
+func (m *model) scale(count int64) {
+	synctest.Wait()
+	before := m.Store.Snapshot().Job(nil, ids.DefaultNamespace, "web")
+	active := deploying.Active(m.Store.Snapshot(), nil, ids.DefaultNamespace, "web")
+	_, _, err := m.Cluster.Propose(m.t.Context(), &scaling.Scale{
+		Namespace: ids.DefaultNamespace,
+		Job:       "web",
+		Group:     "g",
+		Count:     &count,
+		Seed:      ids.New(),
+	})
+	now := m.Store.Snapshot().Job(nil, ids.DefaultNamespace, "web")
+	allowed := active == nil && count >= 1 && count <= 4
+	switch is := int64(now.TaskGroups[0].Count); {
+	case allowed && (err != nil || is != count):
+		m.breaks("a scaling to %d within the bounds came to %d: %v", count, is, err)
+	case !allowed && (err == nil || now.Version != before.Version):
+		m.breaks("a scaling to %d is taken, with deployment %+v", count, active)
+	}
 }
 
 // decide is what a person says to the newest deployment; it may be refused.

@@ -139,6 +139,34 @@ func TestWhatFailsGoesBack(t *testing.T) {
 	})
 }
 
+// TestWhatWaitsForStorageIsNotGoneBackFrom: a version whose allocs wait for their volumes fails in time, with what they
+// wait for, and the version before, which would wait for the same, is not registered again.
+func TestWhatWaitsForStorageIsNotGoneBackFrom(t *testing.T) {
+	inHouse(t, func(h *house) {
+		for _, n := range []string{"n1", "n2", "n3", "n4"} {
+			h.node(n, "disk")
+		}
+		h.broken["b"] = true
+		stored := func(command string) *job.Job {
+			j := web(command, 1, reverting)
+			j.TaskGroups[0].Volumes = map[string]*job.VolumeRequest{"v": {Name: "v", Type: "host", Source: "disk"}}
+			return j
+		}
+		h.run(stored("a"))
+		h.pass(12 * time.Second)
+		h.run(stored("b"))
+		h.nodes()
+		waits := *h.live()[0]
+		waits.TaskStates = map[string]*alloc.TaskState{"t": {
+			State:  alloc.TaskPending,
+			Events: []*alloc.TaskEvent{{Type: alloc.EventStorageWaiting, DisplayMessage: "its disk is not there"}},
+		}}
+		h.Must(t, &fsm.AllocClientUpdate{Allocs: []*alloc.Alloc{&waits}, Seed: ids.New()})
+		h.pass(5*time.Minute + 2*time.Second)
+		h.want("v0 " + done + "\nv1 failed: Failed due to progress deadline: its disk is not there\n0:v1")
+	})
+}
+
 // TestTheFirstThatIsNotHealthyFails a deployment without time for progress.
 func TestTheFirstThatIsNotHealthyFails(t *testing.T) {
 	inHouse(t, func(h *house) {
@@ -214,6 +242,52 @@ func TestCanariesPromoteThemselves(t *testing.T) {
 		if got := h.since(); strings.Contains(got, "deployment") || strings.Count(got, "alloc-health") != 1 {
 			t.Errorf("the servers proposed %s", got)
 		}
+	})
+}
+
+// onEveryNode makes a system job of which a version is tried on half of the nodes.
+func onEveryNode(command string) *job.Job {
+	j := web(command, 1, canaries(50, false), reverting)
+	j.Type = job.TypeSystem
+	j.TaskGroups[0].ReschedulePolicy, j.TaskGroups[0].Scaling = nil, nil
+	return j
+}
+
+// TestCanariesOfASystemJob take the place of the old version on a part of its nodes; promoted, the rest follows node by
+// node.
+func TestCanariesOfASystemJob(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.run(onEveryNode("a"))
+		h.pass(12 * time.Second)
+		h.want("v0 " + done + "\n0:v0+ 0:v0+ 0:v0+ 0:v0+")
+		h.run(onEveryNode("b"))
+		h.pass(5 * time.Second)
+		if err := h.promote(); err == nil || !strings.Contains(err.Error(), "0/2 healthy canaries") {
+			t.Errorf("canaries that are not healthy are promoted: %v", err)
+		}
+		h.pass(time.Minute)
+		h.want("v0 " + done + "\nv1 running: " + deployment.WhyNeedsPromote + "\n0:v0+ 0:v0+ 0:v1?+ 0:v1?+")
+		if err := h.promote(); err != nil {
+			t.Fatal(err)
+		}
+		h.pass(5 * time.Second)
+		h.want("v0 " + done + "\nv1 running: " + deployment.WhyRunning + "\n0:v0+ 0:v1+ 0:v1+ 0:v1")
+		h.pass(20 * time.Second)
+		h.want("v0 " + done + "\nv1 " + done + "\n0:v1+ 0:v1+ 0:v1+ 0:v1+")
+	})
+}
+
+// TestCanariesOfASystemJobThatFailAreGoneBackFrom on the nodes where they were tried, without another trial.
+func TestCanariesOfASystemJobThatFailAreGoneBackFrom(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.broken["b"] = true
+		h.run(onEveryNode("a"))
+		h.pass(12 * time.Second)
+		h.run(onEveryNode("b"))
+		h.pass(5*time.Minute + 2*time.Second)
+		h.pass(time.Minute)
+		h.want("v0 " + done + "\nv1 failed: Failed due to progress deadline - rolling back to job version 0\n" +
+			"v2 " + done + "\n0:v2+ 0:v2+ 0:v2+ 0:v2+")
 	})
 }
 

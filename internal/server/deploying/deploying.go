@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/derive/progress"
+	"berth/internal/derive/standing"
 	"berth/internal/model/alloc"
 	"berth/internal/model/deployment"
 	"berth/internal/model/job"
@@ -125,7 +126,7 @@ func byCreation(a, b *alloc.Alloc) int {
 	return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.ID, b.ID))
 }
 
-// FactsOf looks at how the groups of a deployment stand.
+// FactsOf are how the groups of a deployment stand, by what is counted of its job's allocs. Storage is not looked at.
 func FactsOf(s *state.Snap, d *deployment.Deployment) deployment.Facts {
 	f := deployment.Facts{Deployment: d, Groups: map[string]deployment.GroupFacts{}}
 	v := s.JobVersion(nil, d.Namespace, d.Job, d.JobCreateIndex, d.JobVersion)
@@ -137,48 +138,56 @@ func FactsOf(s *state.Snap, d *deployment.Deployment) deployment.Facts {
 			f.Groups[name] = g
 		}
 	}
-	for _, a := range slices.SortedFunc(s.AllocsByJob(nil, d.Namespace, d.Job), byCreation) {
-		if g, ok := f.Groups[a.TaskGroup]; ok {
-			var of *job.TaskGroup
-			if v != nil {
-				of = v.Group(a.TaskGroup)
-			}
-			f.Groups[a.TaskGroup] = count(g, d, a, of)
+	for c := range s.Standings(d.Namespace, d.Job) {
+		if g, ok := f.Groups[c.Group]; ok {
+			f.Groups[c.Group] = add(g, d, c)
 		}
 	}
-	blocked(s, f)
 	return f
 }
 
-// count adds an alloc to the facts of its group.
-func count(g deployment.GroupFacts, d *deployment.Deployment, a *alloc.Alloc, of *job.TaskGroup) deployment.GroupFacts {
-	ours := a.JobCreateIndex == d.JobCreateIndex && a.JobVersion == d.JobVersion
-	if a.Deployment == d.ID {
-		if a.Unhealthy() {
-			g.Bad++
-		}
-		if a.Healthy() {
-			g.Mark = max(g.Mark, a.Health.Index)
-		}
-		if why := alloc.StorageTrouble(a, of); why != "" && !a.ServerTerminal() {
-			g.Storage = why
-		}
+// add brings allocs that are counted together into the facts of their group.
+func add(g deployment.GroupFacts, d *deployment.Deployment, c *standing.Counts) deployment.GroupFacts {
+	if c.Deployment == d.ID {
+		g.Bad += c.Bad
+		g.Mark = max(g.Mark, c.Mark)
 	}
-	switch {
-	case a.Terminal():
-	case !ours:
-		g.Old++
-	case a.Canary:
-		if a.Healthy() {
-			g.Tried++
-		}
-	default:
-		g.Here++
-		if a.Healthy() {
-			g.Healthy++
-		}
+	if c.Create != d.JobCreateIndex || c.Version != d.JobVersion {
+		g.Old += c.Live + c.Trying
+		return g
 	}
+	g.Here += c.Live
+	g.Healthy += c.Healthy
+	g.Tried += c.Tried
 	return g
+}
+
+// Explain adds to facts for which storage the groups wait, which every alloc and evaluation of the job is read for: it
+// matters to a deployment that fails.
+func Explain(s *state.Snap, f deployment.Facts) {
+	d := f.Deployment
+	v := s.JobVersion(nil, d.Namespace, d.Job, d.JobCreateIndex, d.JobVersion)
+	for _, a := range slices.SortedFunc(s.AllocsByJob(nil, d.Namespace, d.Job), byCreation) {
+		g, ok := f.Groups[a.TaskGroup]
+		if !ok || v == nil || a.Deployment != d.ID || a.ServerTerminal() {
+			continue
+		}
+		if why := alloc.StorageTrouble(a, v.Group(a.TaskGroup)); why != "" {
+			g.Storage = why
+			f.Groups[a.TaskGroup] = g
+		}
+	}
+	blocked(s, f)
+}
+
+// Behind reports whether allocs of a group that should run are of an older version than the job's present one.
+func Behind(s *state.Snap, j *job.Job, group string) bool {
+	for c := range s.Standings(j.Namespace, j.ID) {
+		if c.Group == group && c.Live+c.Trying > 0 && (c.Version != j.Version || c.Create != j.CreateIndex) {
+			return true
+		}
+	}
+	return false
 }
 
 // blocked adds what the evaluations of the job that wait say of groups without a place.

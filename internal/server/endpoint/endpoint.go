@@ -7,6 +7,8 @@ import (
 	"log/slog"
 
 	"berth/internal/model/acl"
+	"berth/internal/model/variable"
+	"berth/internal/model/workload"
 	"berth/internal/server/controllers"
 	"berth/internal/server/endpoint/acls"
 	"berth/internal/server/endpoint/deployments"
@@ -17,6 +19,7 @@ import (
 	"berth/internal/server/endpoint/operator"
 	"berth/internal/server/endpoint/orphans"
 	"berth/internal/server/endpoint/partitions"
+	"berth/internal/server/endpoint/scaling"
 	"berth/internal/server/endpoint/services"
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/endpoint/sources"
@@ -66,9 +69,12 @@ type Config struct {
 	Servers       joining.Servers
 	Wraps         joining.Wraps
 	Variables     variables.Secrets
+	VariableMost  variable.Bounds
 	Locks         variables.Locks
 	Identities    workloads.Config // all but its base
-	Log           *slog.Logger
+	// ForConsul are the identities for Consul of those whose job says none.
+	ForConsul workload.Meant
+	Log       *slog.Logger
 }
 
 // Endpoints answer methods.
@@ -108,6 +114,7 @@ func New(cfg Config) *Endpoints {
 			Base:     base,
 			Proposer: cfg.Proposer,
 			Secrets:  cfg.Variables,
+			Most:     cfg.VariableMost,
 			Locks:    cfg.Locks,
 			Log:      cfg.Log,
 		}),
@@ -182,6 +189,8 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.base, s, wire.DeploymentAllocs, e.deploymentAllocs)
 	serving.Unary(e.base, s, wire.JobRevert, e.jobRevert)
 	serving.Unary(e.base, s, wire.JobStable, e.jobStable)
+	serving.Unary(e.base, s, wire.JobTag, e.jobTag)
+	serving.Unary(e.base, s, wire.JobUntag, e.jobUntag)
 	e.parts.Register(s)
 	e.services.Register(s)
 	e.deploys.Register(s)
@@ -194,6 +203,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	e.variables.Register(s)
 	e.workloads.Register(s)
 	launches.New(launches.Config{Base: e.base, Proposer: e.cfg.Proposer}).Register(s)
+	scaling.New(scaling.Config{Base: e.base, Proposer: e.cfg.Proposer}).Register(s)
 	sources.New(sources.Config{Base: e.base, Secrets: e.cfg.Variables}).Register(s)
 	events.Register(e.base, s)
 	serving.Unary(e.base, s, wire.SystemGC, e.systemGC)

@@ -61,7 +61,11 @@ func (e *Endpoints) jobVersions(ctx context.Context, req *wire.Ref[ids.Job]) (*w
 		out.Versions = s.JobVersions(w, req.Namespace, req.ID)
 		v, _ := views.JobView(s, nil, j)
 		out.Status = v.Status
-		return s.ReadIndex(state.JobVersions, j.ModifyIndex), nil
+		index := j.ModifyIndex
+		for _, one := range out.Versions { // an older one may have got a name since
+			index = max(index, one.ModifyIndex)
+		}
+		return s.ReadIndex(state.JobVersions, index), nil
 	})
 }
 

@@ -60,11 +60,13 @@ func (e *Endpoints) jobRegister(ctx context.Context, req *wire.JobRegisterReques
 	return e.registered(ctx, cmd, append(append([]string(nil), req.Warnings...), warnings...))
 }
 
-// placed gives a job that names no node pool that of its namespace, by the state that it returns.
+// placed gives a job that names no node pool that of its namespace, by the state that it returns, and what has none
+// the identities for Consul that the servers have for such.
 func (e *Endpoints) placed(j *job.Job) *state.Snap {
 	s := e.cfg.Store.Snapshot()
 	if j != nil {
 		partitions.Place(s, j)
+		e.cfg.ForConsul.Give(j)
 	}
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/model/acl"
 	"berth/internal/server/endpoint/serving"
+	"berth/internal/server/endpoint/variables"
 	"berth/internal/server/state"
 	"berth/internal/server/views"
 	"berth/internal/wire"
@@ -43,6 +44,7 @@ func (e *Endpoints) signingKeys(ctx context.Context, req *wire.Query) (*wire.Sig
 				ID:          k.ID,
 				Algorithm:   k.Algorithm,
 				Public:      k.Public,
+				RSA:         k.RSA,
 				Created:     k.Created,
 				CreateIndex: k.CreateIndex,
 				ModifyIndex: k.ModifyIndex,
@@ -139,6 +141,28 @@ var contexts = []struct {
 			}
 		}
 	}},
+	{"vars", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		return func(yield func(string) bool) {
+			for v := range variables.Under(s, nil, r.Namespace, r.Prefix) {
+				if serving.SeesVariable(ctx, v.Namespace, v.Path, acl.List) && !yield(v.Path) {
+					return
+				}
+			}
+		}
+	}},
+	{"scaling_policy", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
+		sees := serving.Sees(ctx, acl.ListScalingPolicies, acl.ReadJob)
+		return func(yield func(string) bool) {
+			for j := range s.JobsWithPolicies(nil, r.Namespace) {
+				for p := range j.Policies() {
+					id := string(p.ID())
+					if sees(j.Namespace) && strings.HasPrefix(id, serving.UUIDPrefix(r.Prefix)) && !yield(id) {
+						return
+					}
+				}
+			}
+		}
+	}},
 	{"volumes", func(ctx context.Context, s *state.Snap, r *wire.SearchRequest) iter.Seq[string] {
 		sees := serving.Sees(ctx, acl.CSIListVolume, acl.CSIReadVolume)
 		return func(yield func(string) bool) {
@@ -152,8 +176,8 @@ var contexts = []struct {
 }
 
 // without lists the kinds that clients search for and of which there can be none yet. A search for every kind names the
-// first three, as it does where there are any; the others it names where it finds one.
-var without = []string{"host_volumes", "scaling_policy", "vars", "quotas", "recommendations"}
+// first, as it does where there are any; the others it names where it finds one.
+var without = []string{"host_volumes", "quotas", "recommendations"}
 
 // searchable refuses a kind that cannot be searched.
 func searchable(context string) error {
@@ -179,7 +203,7 @@ func (e *Endpoints) search(ctx context.Context, req *wire.SearchRequest) (*wire.
 		return req.Context == "" || req.Context == searchAll || req.Context == context
 	}
 	for i, context := range without {
-		if req.Context == context || asked(context) && i < 3 {
+		if req.Context == context || asked(context) && i < 1 {
 			out.Matches[context], out.Truncations[context] = nil, false
 		}
 	}

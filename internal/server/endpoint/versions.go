@@ -7,7 +7,9 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/job"
+	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/deployments"
+	"berth/internal/server/fsm/tagging"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -65,6 +67,31 @@ func (e *Endpoints) jobStable(ctx context.Context, req *wire.JobStableRequest) (
 		Version:   req.Version,
 		Stable:    req.Stable,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Written{Index: index}, nil
+}
+
+// jobTag names a version of a job.
+func (e *Endpoints) jobTag(ctx context.Context, req *wire.JobTagRequest) (*wire.JobTagReply, error) {
+	tag, index, err := fsm.Propose[*job.VersionTag](ctx, e.cfg.Proposer, &tagging.Tag{
+		Namespace:   req.Namespace,
+		Job:         req.Job,
+		Version:     req.Version,
+		Name:        req.Name,
+		Description: req.Description,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &wire.JobTagReply{Tag: *tag, Index: index}, nil
+}
+
+// jobUntag takes the name of a version away.
+func (e *Endpoints) jobUntag(ctx context.Context, req *wire.JobUntagRequest) (*wire.Written, error) {
+	cmd := &tagging.Untag{Namespace: req.Namespace, Job: req.Job, Name: req.Name}
+	_, index, err := e.cfg.Proposer.Propose(ctx, cmd)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/server/allocreport"
 	"berth/internal/server/state"
 )
 
@@ -37,7 +38,7 @@ func (c *AllocClientUpdate) Apply(tx *state.Tx, st Stamp) (any, error) {
 	var evals []ids.Eval
 	for _, reported := range c.Allocs {
 		old := tx.Alloc(nil, reported.ID)
-		if old == nil || old.Node != reported.Node || !advances(old, reported) {
+		if old == nil || old.Node != reported.Node || !allocreport.Advances(old, reported) {
 			continue
 		}
 		n := *old
@@ -49,53 +50,20 @@ func (c *AllocClientUpdate) Apply(tx *state.Tx, st Stamp) (any, error) {
 			n.Checks = reported.Checks
 		}
 		n.Network = reported.NetworkOr(old.Network)
+		n.ComeBack(old, st.Time)
 		healthByReport(tx, st, old, &n)
 		n.ModifyTime = st.Time.UnixNano()
 		tx.PutAlloc(&n)
 		if n.ClientTerminal() && !old.ClientTerminal() {
 			releaseClaims(tx, st, n.ID)
 		}
-		if trigger, j := reaction(tx, old, &n); trigger != "" {
+		if trigger, j := allocreport.Reaction(&tx.Snap, old, &n); trigger != "" {
 			if e := followUp(tx, c.Seed, trigger, j); !slices.Contains(evals, e.ID) {
 				evals = append(evals, e.ID)
 			}
 		}
 	}
 	return evals, nil
-}
-
-// advances reports whether a report may replace what is stored: an end is final, and an alloc that the servers gave up
-// as lost can only end.
-func advances(old, reported *alloc.Alloc) bool {
-	switch old.ClientStatus {
-	case alloc.ClientComplete, alloc.ClientFailed:
-		return reported.ClientStatus == old.ClientStatus // more events of the same end
-	case alloc.ClientLost:
-		return reported.ProcessesGone()
-	}
-	return true
-}
-
-// reaction is the trigger of the evaluation that a report calls for, or "".
-func reaction(tx *state.Tx, old, now *alloc.Alloc) (string, *job.Job) {
-	j := tx.Job(nil, now.Namespace, now.Job)
-	if j.Stopped() || j.CreateIndex != now.JobCreateIndex {
-		return "", nil
-	}
-	switch {
-	case now.ClientTerminal() && !old.ClientTerminal() && !now.ServerTerminal() &&
-		(now.ClientStatus == alloc.ClientFailed || !job.RunsToEnd(j.Type)):
-		return eval.TriggerAllocFailure, j // what completes is over in a batch job alone
-	case now.ClientTerminal() && !old.ClientTerminal() && now.ServerTerminal() && waitsForEnd(j, now):
-		return eval.TriggerRollingUpdate, j
-	}
-	return "", nil
-}
-
-// waitsForEnd reports whether the end of a stopped alloc lets something of its job go on: a rolling update counts it.
-func waitsForEnd(j *job.Job, a *alloc.Alloc) bool {
-	g := j.Group(a.TaskGroup)
-	return g != nil && g.Update != nil && g.Update.MaxParallel > 0 && a.JobVersion != j.Version
 }
 
 // AllocMigrate asks to stop an alloc and to place its replacement.

@@ -49,7 +49,7 @@ func (c *AllocHealth) Apply(tx *state.Tx, st Stamp) (any, error) {
 		if n.Deployment != "" {
 			deployed[n.Deployment] = j
 		}
-		if !behind(tx, j, n.TaskGroup) {
+		if !deploying.Behind(&tx.Snap, j, n.TaskGroup) {
 			continue
 		}
 		if e := followUp(tx, c.Seed, eval.TriggerRollingUpdate, j); !slices.Contains(evals, e.ID) {
@@ -85,14 +85,4 @@ func healthByReport(tx *state.Tx, st Stamp, old, now *alloc.Alloc) {
 	case alloc.HealthAwait:
 		now.Health = nil
 	}
-}
-
-// behind reports whether live allocs of a group are of an older version than the job's present one.
-func behind(tx *state.Tx, j *job.Job, group string) bool {
-	for a := range tx.AllocsByJob(nil, j.Namespace, j.ID) {
-		if a.TaskGroup == group && !a.Terminal() && (a.JobVersion != j.Version || a.JobCreateIndex != j.CreateIndex) {
-			return true
-		}
-	}
-	return false
 }

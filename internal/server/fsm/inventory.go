@@ -81,7 +81,7 @@ func (c *InventoryApply) Apply(tx *state.Tx, st Stamp) (any, error) {
 		}
 		tx.PutInventoryEntry(c.Node, e)
 		reply.Void = append(reply.Void, holders.Void(&tx.Snap, c.Node, e)...)
-		tx.ConfirmEpochs(e)
+		tx.ConfirmEpochs(attaching.Bounded(&tx.Snap, c.Node), e)
 	}
 	for _, k := range attaching.Unnamed(&tx.Snap, c.Unknown) {
 		c.noteAttachment(tx, st, volume.InventoryEntry{StagingKey: k, Staging: volume.Uncertain})
@@ -196,6 +196,7 @@ func (c *ClaimProof) Apply(tx *state.Tx, st Stamp) (any, error) {
 	}
 	// What the node reported of it last is void with the claim; a node that comes back reports anew, and cleans up.
 	tx.DeleteInventoryEntry(cl.Node, cl.Staging())
+	loseUnknown(tx, st, cl)
 	tx.ProveEnd(cl, c.Proof, c.Reason)
 	keepEnd(tx, st, cl, volume.Undone{Proof: c.Proof, Reason: c.Reason, By: c.By})
 	endClaim(tx, cl)
@@ -291,17 +292,7 @@ func noteExpansion(tx *state.Tx, k volume.StagingKey) {
 	if v == nil || !v.Status.NodeExpandPending || v.Status.Capacity == 0 {
 		return
 	}
-	grown := false
-	for i := range tx.InventoriesOf(nil, k) {
-		if !i.Entry.Staging.Exists() {
-			continue
-		}
-		if i.Entry.ExpandedTo < v.Status.Capacity {
-			return
-		}
-		grown = true
-	}
-	if grown {
+	if holders.Grown(&tx.Snap, k, v.Status.Capacity) {
 		n := *v
 		n.Status.NodeExpandPending = false
 		tx.PutVolume(&n)

@@ -10,6 +10,7 @@ import (
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/model/workload"
+	"berth/internal/server/children"
 	"berth/internal/server/deploying"
 	"berth/internal/server/partitions"
 	"berth/internal/server/provision"
@@ -93,6 +94,7 @@ func (c *JobRegister) provide(tx *state.Tx, st Stamp, before *job.Job) error {
 func (c *JobRegister) store(tx *state.Tx, st Stamp, old *job.Job) *job.Job {
 	j := c.Job
 	j.Stable, j.Version = false, 0
+	j.VersionTag = nil // it is the name of another version
 	j.SubmitTime = st.Time.UnixNano()
 	j.JobModifyIndex = st.Index
 	if old != nil {
@@ -149,6 +151,7 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	} else if !old.Stop {
 		j := *old
 		j.Stop, j.JobModifyIndex = true, st.Index
+		j.VersionTag = nil
 		j.Version++
 		tx.PutJob(&j)
 		versions.Prune(tx, &j)
@@ -170,9 +173,12 @@ func (c *JobDeregister) Apply(tx *state.Tx, st Stamp) (any, error) {
 	return out, nil
 }
 
-// forgetChildren forgets with a job what it has launched.
+// forgetChildren forgets with a job what it has launched and is over. What goes on goes on without it.
 func (c *JobDeregister) forgetChildren(tx *state.Tx, st Stamp, parent *job.Job) error {
 	for _, child := range collect(tx.Children(nil, parent)) {
+		if children.StandingOf(&tx.Snap, child) != children.Over {
+			continue
+		}
 		d := *c
 		d.Job = child.ID
 		if _, err := d.Apply(tx, st); err != nil {

@@ -1,8 +1,10 @@
 package fsm
 
 import (
+	"berth/internal/model/device"
 	"berth/internal/model/job"
 	"berth/internal/model/network"
+	"berth/internal/server/attaching"
 	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 )
@@ -15,7 +17,10 @@ func init() {
 // Schema is the highest number of any command that this program knows, or of what their records have: what
 // it can propose and understand.
 func Schema() uint64 {
-	var highest uint64 = max(network.Schema, job.SchemaBatches, job.SchemaFiles)
+	var highest uint64 = max(network.Schema, job.SchemaBatches, job.SchemaFiles, job.SchemaScaling,
+		job.SchemaDisconnect, job.SchemaCores, job.SchemaSharedPorts,
+		job.SchemaServiceIdentities, job.SchemaSecrets, job.SchemaConsul, job.SchemaMesh,
+		device.Schema, attaching.Schema)
 	for _, k := range Kinds() {
 		highest = max(highest, k.Schema)
 	}

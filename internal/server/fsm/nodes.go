@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/recovery"
+	"berth/internal/server/allocreport"
 	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -200,7 +201,12 @@ func loseAllocs(tx *state.Tx, st Stamp, seed string, n *node.Node) []ids.Eval {
 		if tx.Recovery(nil).Restored(n.ID, a.CreateIndex) {
 			text = alloc.LostInRestore
 		}
-		stopAlloc(tx, st, a, AllocStop{Alloc: a.ID, Description: text, ClientStatus: alloc.ClientLost})
+		if within, waits := allocreport.WaitsForNode(j, a); waits && text == lostText {
+			tx.PutAlloc(a.FallSilent(st.Time, within))
+			evals = append(evals, endOfSilence(tx, st, seed, j, within)...)
+		} else {
+			stopAlloc(tx, st, a, AllocStop{Alloc: a.ID, Description: text, ClientStatus: alloc.ClientLost})
+		}
 		if j.Stopped() {
 			continue
 		}

@@ -17,12 +17,13 @@ import (
 
 func init() { Register[PlanApply]("plan-apply", identities, "server/planner") }
 
-// Needs is what a deployment needs, and what belongs to one.
+// Needs is what a deployment needs, and what belongs to one, or an alloc by what it was given.
 func (c *PlanApply) Needs() uint64 {
+	needs := alloc.Schema(c.Place)
 	if c.Deployment != nil || slices.ContainsFunc(c.Place, func(a *alloc.Alloc) bool { return a.Deployment != "" }) {
-		return deployment.Schema
+		return max(needs, deployment.Schema)
 	}
-	return 0
+	return needs
 }
 
 // Apply returns nil.

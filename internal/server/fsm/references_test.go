@@ -6,6 +6,8 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
+	"berth/internal/model/eval"
+	"berth/internal/model/job"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
@@ -81,6 +83,37 @@ func TestNobodyWritesOverWhatTheyHaveNotSeen(t *testing.T) {
 			refused(t, c, fault.Conflict, "forgotten on an old reading", r.forget(read))
 			r.index(c.Store.Snapshot()) // it is there
 		})
+	}
+}
+
+// TestWhatIsUnknownIsLostWithItsClaim: given an alloc that writes a volume alone and waits for its silent node, when a
+// person says that the node cannot write any more, then the alloc is lost in the same step, so that it ends when the
+// node comes back, and its job is looked at; before that the claim is held, however long it takes.
+func TestWhatIsUnknownIsLostWithItsClaim(t *testing.T) {
+	h := claimed(t)
+	j := *h.c.Store.Snapshot().Job(nil, ids.DefaultNamespace, "db")
+	g := *j.TaskGroups[0]
+	g.Disconnect = &job.Disconnect{Reconcile: job.KeepBestScore}
+	j.TaskGroups = []*job.TaskGroup{&g}
+	register(t, h.c, &j)
+	h.c.Must(t, &fsm.AllocClientUpdate{
+		Allocs: []*alloc.Alloc{{ID: h.alloc, Node: h.node, ClientStatus: alloc.ClientRunning}}})
+	h.c.Must(t, &fsm.NodeStatus{Nodes: []ids.Node{h.node}, Status: node.StatusDown, Seed: ids.New()})
+	got := func() *alloc.Alloc { return h.c.Store.Snapshot().Alloc(nil, h.alloc) }
+	if a := got(); a.ClientStatus != alloc.ClientUnknown || a.ServerTerminal() || h.claim().State != volume.Held {
+		t.Fatalf("the alloc is %s, desired %s, its claim %s", a.ClientStatus, a.DesiredStatus, h.claim().State)
+	}
+	h.c.Must(t, &fsm.ClaimProof{
+		Claim: volume.ClaimKey{Volume: h.vol, Alloc: h.alloc}, Epoch: h.epoch, Proof: volume.ProofAttested, By: "ann"})
+	if a := got(); a.ClientStatus != alloc.ClientLost || !a.ServerTerminal() || h.claim() != nil {
+		t.Errorf("the alloc is %s, desired %s, its claim %+v", a.ClientStatus, a.DesiredStatus, h.claim())
+	}
+	looked := false
+	for e := range h.c.Store.Snapshot().EvalsByJob(nil, ids.DefaultNamespace, "db") {
+		looked = looked || e.TriggeredBy == eval.TriggerNodeUpdate && !e.Terminal() && e.Node == ""
+	}
+	if !looked {
+		t.Error("nobody looks at the job")
 	}
 }
 

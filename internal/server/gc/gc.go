@@ -26,6 +26,7 @@ import (
 // Ages say for how long something stays after it is over. Zero fields take the defaults.
 type Ages struct {
 	Evals, Jobs, Nodes time.Duration
+	Deployments        time.Duration // of versions that are not the present one
 	Every              time.Duration // between two rounds
 	Most               Most
 }
@@ -47,7 +48,13 @@ var DefaultMost = Most{Jobs: 4000, Allocs: 10_000, Evals: 20_000, Text: 32 << 20
 const everyCount = 15 * time.Second
 
 // DefaultAges keep an hour of history, and a day of nodes that are gone.
-var DefaultAges = Ages{Evals: time.Hour, Jobs: 4 * time.Hour, Nodes: 24 * time.Hour, Every: 5 * time.Minute}
+var DefaultAges = Ages{
+	Evals:       time.Hour,
+	Jobs:        4 * time.Hour,
+	Nodes:       24 * time.Hour,
+	Deployments: time.Hour,
+	Every:       5 * time.Minute,
+}
 
 // maxBatch bounds the ids in one command.
 const maxBatch = 2000
@@ -101,6 +108,9 @@ func (ages Ages) filled() Ages {
 	if ages.Nodes <= 0 {
 		ages.Nodes = DefaultAges.Nodes
 	}
+	if ages.Deployments <= 0 {
+		ages.Deployments = DefaultAges.Deployments
+	}
 	if ages.Every <= 0 {
 		ages.Every = DefaultAges.Every
 	}
@@ -134,8 +144,10 @@ func (c *Collector) Run(ctx context.Context) error {
 		case <-tick.C:
 		case <-count.C:
 			by = Ages{Evals: forever, Jobs: forever, Nodes: forever, Most: ages.Most}
+			by.Deployments = forever
 		}
-		err := errors.Join(c.expireTokens(ctx), c.expireDepartures(ctx, time.Now()))
+		err := errors.Join(c.expireTokens(ctx), c.expireDepartures(ctx, time.Now()),
+			c.collectDeployments(ctx, by.Deployments))
 		if _, failed := c.collect(ctx, by); failed != nil {
 			err = failed
 		}
@@ -150,6 +162,9 @@ const forever = time.Duration(math.MaxInt64)
 // Force collects everything that is over, however young, and returns the index at which that was done. Nodes go where a
 // person could purge them: no day has passed.
 func (c *Collector) Force(ctx context.Context) (uint64, error) {
+	if err := c.collectDeployments(ctx, 0); err != nil {
+		return 0, err
+	}
 	return c.collect(ctx, Ages{})
 }
 

@@ -27,6 +27,7 @@ type Keys struct {
 	Proposer fsm.Proposer
 	Name     string // of this server
 	Recovery Recovery
+	Ages     Ages
 	Dev      bool // nobody keeps a key of what is gone with the process
 	Log      *slog.Logger
 }

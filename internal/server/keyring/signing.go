@@ -38,7 +38,7 @@ func (s *Signing) Run(ctx context.Context) error {
 	snap, any := s.Store.Snapshot(), false
 	for k := range snap.SigningKeys(nil) {
 		any = true
-		if _, err := s.Keyring.private(snap, k); err != nil {
+		if _, err := s.Keyring.signing(snap, k); err != nil {
 			s.Log.Error("the cluster's signing key cannot be used by this server", "key", k.ID, logkey.Error, err)
 		}
 	}
@@ -77,43 +77,56 @@ func newSigningKey(id string, seal func(name string, m redact.Map) ([]byte, erro
 	return &keys.SigningKeyPut{ID: id, Algorithm: EdDSA, Public: public, Sealed: sealed}, nil
 }
 
-// private opens the private part of a signing key, and makes sure that it belongs to the public one.
-func (k *Keyring) private(s *state.Snap, key *state.SigningKey) (ed25519.PrivateKey, error) {
+// signing opens the private parts of a signing key, and makes sure that they belong to the public ones.
+func (k *Keyring) signing(s *state.Snap, key *state.SigningKey) (out workload.Key, err error) {
 	m, err := k.Open(s, sealedName(key.ID), key.Sealed)
 	if err != nil {
-		return nil, fault.WithHint(fault.Wrap(err, fault.Internal, "open", "signing key "+key.ID),
+		return out, fault.WithHint(fault.Wrap(err, fault.Internal, "open", "signing key "+key.ID),
 			"restore "+k.path+" from a copy")
 	}
-	seed, err := base64.StdEncoding.DecodeString(m.Reveal()[privatePart])
+	parts := m.Reveal()
+	seed, err := base64.StdEncoding.DecodeString(parts[privatePart])
 	if err != nil || len(seed) != ed25519.SeedSize {
-		return nil, fault.New(fault.Internal, "open", "signing key "+key.ID, "what is sealed in it is no key")
+		return out, fault.New(fault.Internal, "open", "signing key "+key.ID, "what is sealed in it is no key")
 	}
-	private := ed25519.NewKeyFromSeed(seed)
-	if !private.Public().(ed25519.PublicKey).Equal(ed25519.PublicKey(key.Public)) {
-		return nil, fault.New(fault.Internal, "open", "signing key "+key.ID,
+	out.ID, out.Private = key.ID, ed25519.NewKeyFromSeed(seed)
+	if !out.Private.Public().(ed25519.PublicKey).Equal(ed25519.PublicKey(key.Public)) {
+		return out, fault.New(fault.Internal, "open", "signing key "+key.ID,
 			"its private part does not belong to its public part")
 	}
-	return private, nil
+	out.RSA, err = privateRSA(key, parts)
+	return out, err
 }
 
 func sealedName(id string) string { return "signing key " + id }
 
-// Signer signs identities of tasks with the cluster's key. It opens the private part once.
+// Signer signs identities of tasks with the cluster's key. It opens the private parts once.
 type Signer struct {
-	Keyring *Keyring
+	Keyring  *Keyring
+	Store    *state.Store
+	Proposer fsm.Proposer
+
+	making sync.Mutex // of an RSA pair
 
 	mu   sync.Mutex
 	last *state.SigningKey // that last was opened
 	key  workload.Key
 }
 
-// Sign makes the identity that a statement asks for, with the key that the state names.
-func (s *Signer) Sign(snap *state.Snap, statement *workload.Statement) (redact.Secret, error) {
+// Sign makes the identity that a statement asks for, with the key that the state names: those that are for others are
+// signed with its RSA pair.
+func (s *Signer) Sign(ctx context.Context, snap *state.Snap, of *workload.Statement) (redact.Secret, error) {
+	if workload.ForOthers(of.Identity) {
+		var err error
+		if snap, err = s.withRSA(ctx, snap); err != nil {
+			return redact.Secret{}, err
+		}
+	}
 	k, err := s.opened(snap)
 	if err != nil {
 		return redact.Secret{}, err
 	}
-	return k.Sign(statement)
+	return k.Sign(of)
 }
 
 func (s *Signer) opened(snap *state.Snap) (workload.Key, error) {
@@ -125,12 +138,13 @@ func (s *Signer) opened(snap *state.Snap) (workload.Key, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.last == nil || s.last.ID != of.ID || !slices.Equal(s.last.Public, of.Public) {
-		private, err := s.Keyring.private(snap, of)
+	if s.last == nil || s.last.ID != of.ID || !slices.Equal(s.last.Public, of.Public) ||
+		!slices.Equal(s.last.RSA, of.RSA) {
+		key, err := s.Keyring.signing(snap, of)
 		if err != nil {
 			return workload.Key{}, err
 		}
-		s.last, s.key = of, workload.Key{ID: of.ID, Private: private}
+		s.last, s.key = of, key
 	}
 	return s.key, nil
 }

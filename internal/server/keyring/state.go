@@ -19,7 +19,7 @@ func (k *Keyring) Unopened(s *state.Snap) (bad []error, all int) {
 	}
 	for key := range s.SigningKeys(nil) {
 		all++
-		if _, err := k.private(s, key); err != nil {
+		if _, err := k.signing(s, key); err != nil {
 			bad = append(bad, err)
 		}
 	}

@@ -70,7 +70,7 @@ var cluster = slices.Concat(
 var ofNodes = slices.Concat(
 	by(nodes, wire.NodeRegister, wire.NodeHeartbeat, wire.NodeAllocs, wire.NodeAllocsKnown, wire.NodeUpdate,
 		wire.NodeInventory, wire.NodeInventoryKnown, wire.NodeGrants, wire.NodeControllerCalls, wire.NodeLeave,
-		wire.NodeIdentities, wire.NodeSources),
+		wire.NodeIdentities, wire.NodeServiceIdentity, wire.NodeConsulToken, wire.NodeSources),
 	by(servers, wire.AgentVolumeUsage, wire.AgentReleaseVolume, wire.AgentListVolumes, wire.AgentListSnapshots,
 		wire.AgentCapacity, wire.AgentValidateVolume),
 	[]entry{

@@ -3,7 +3,10 @@ package permissions
 import (
 	"berth/internal/base/ids"
 	"berth/internal/model/acl"
+	"berth/internal/model/alloc"
 	"berth/internal/model/job"
+	"berth/internal/model/node"
+	"berth/internal/server/policies"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -74,6 +77,29 @@ var jobs = []entry{
 		}
 		return in(r.Namespace, acl.RevertJob)
 	}),
+	asks(wire.JobTag, func(r *wire.JobTagRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.TagJobVersion)
+	}),
+	asks(wire.JobUntag, func(r *wire.JobUntagRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.TagJobVersion)
+	}),
+	asks(wire.JobScale, func(r *wire.JobScaleRequest, _ *state.Snap) []need {
+		return in(r.Namespace, acl.ScaleJob, acl.SubmitJob)
+	}),
+	asks(wire.JobScaleStatus, func(r *wire.Ref[ids.Job], _ *state.Snap) []need {
+		return in(r.Namespace, acl.ReadJobScaling, acl.ReadJob)
+	}),
+	asks(wire.ScalingPolicyList, func(r *wire.ScalingPoliciesRequest, _ *state.Snap) []need {
+		return listed(r.Namespace, acl.ListScalingPolicies, acl.ReadJob)
+	}),
+	asks(wire.ScalingPolicyGet, func(r *wire.Ref[ids.Scaling], s *state.Snap) []need {
+		p, there := policies.Find(s, nil, r.ID)
+		own := r.Namespace
+		if there {
+			own = p.Job.Namespace
+		}
+		return inThat(own, r.Namespace, there, acl.ReadScalingPolicy, acl.ReadJob)
+	}),
 	asks(wire.JobStable, func(r *wire.JobStableRequest, _ *state.Snap) []need {
 		return in(r.Namespace, acl.StableJob)
 	}),
@@ -133,7 +159,7 @@ var allocs = []entry{
 	}),
 	opens(wire.AllocExec, func(r *wire.AllocExecRequest, s *state.Snap) []need {
 		n := onNode(s, r.AgentRef, acl.AllocExec)
-		if a := s.Alloc(nil, r.Alloc); a != nil && !confined(s.JobOf(nil, a), a.TaskGroup, r.Task) {
+		if a := s.Alloc(nil, r.Alloc); a != nil && !confined(s, a, r.Task) {
 			n = append(n, onNode(s, r.AgentRef, acl.AllocNodeExec)...)
 		}
 		return n
@@ -165,18 +191,21 @@ func readsEval(r *wire.Ref[ids.Eval], s *state.Snap) []need {
 
 func readsFiles(r *wire.AllocPath, s *state.Snap) []need { return onNode(s, r.AgentRef, acl.ReadFS) }
 
-// unconfined are the drivers whose tasks are the node's own processes: a session in one is a session on the node.
-var unconfined = map[string]bool{"raw_exec": true}
-
-// confined tells whether a session in a task stays in it. Of what is not known it is not.
-func confined(j *job.Job, group, task string) bool {
+// confined tells whether a session in a task stays in it: exec gives every task a root of its own, and of other drivers
+// the node says so. Of what is not known it does not: in a task of raw_exec a session is one on the node.
+func confined(s *state.Snap, a *alloc.Alloc, task string) bool {
+	j := s.JobOf(nil, a)
 	if j == nil {
 		return false
 	}
-	g := j.Group(group)
-	if g == nil {
+	g := j.Group(a.TaskGroup)
+	if g == nil || g.Task(task) == nil {
 		return false
 	}
-	t := g.Task(task)
-	return t != nil && !unconfined[t.Driver]
+	name := g.Task(task).Driver
+	if name == "exec" {
+		return true // nodes of earlier versions do not say it
+	}
+	n := s.Node(nil, a.Node)
+	return n != nil && n.Drivers[name] != nil && n.Drivers[name].Attributes[node.DriverConfined(name)] == "1"
 }

@@ -1,6 +1,7 @@
 package permissions
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -17,6 +18,10 @@ type need struct {
 	// ownJob is a job whose own tasks have it without a rule; empty: of none.
 	ownJob ids.Job
 	untold bool // the namespace is that of an object which the caller named by its id alone: a refusal does not tell it
+	// byID: it is for an object that there is, and that was named by its id. Whoever may do nothing in its namespace is
+	// answered as if there were none.
+	byID bool
+	says acl.Capability // what a refusal that is untold names; empty: the first of Any
 }
 
 // met tells that a caller has what is needed.
@@ -35,12 +40,12 @@ func (n need) met(v *Caller) bool {
 // String says what is needed, for refusals.
 func (n need) String() string {
 	switch {
+	case n.untold:
+		return fmt.Sprintf("%s in the namespace of what is asked for", cmp.Or(n.says, n.Any[0]))
 	case n.Kind == wire.Management:
 		return "management token"
 	case n.Variable != "":
 		return fmt.Sprintf("%s of variable %q in namespace %q", n.Any[0], n.Variable, n.Name)
-	case n.untold:
-		return fmt.Sprintf("%s in the namespace of what is asked for", n.Any[0])
 	case n.Somewhere:
 		return fmt.Sprintf("%s in any %s", n.Any[0], n.Kind)
 	case n.Name == "":
@@ -84,7 +89,7 @@ func inThat(own, named ids.Namespace, there bool, any ...acl.Capability) []need 
 		return in(named, any...)
 	}
 	n := in(own, any...)
-	n[0].untold = own != named
+	n[0].untold, n[0].byID = own != named, true
 	return n
 }
 
@@ -113,13 +118,18 @@ func ofDeployment(s *state.Snap, id ids.Deployment, named ids.Namespace, any ...
 }
 
 // onNode is for what a node is asked about an alloc. Of allocs that the state does not know nodes may know more: those
-// are of any namespace, and so is what another node than the alloc's has under its id.
+// are of any namespace, and so is what another node than the alloc's has under its id. A refusal does not tell which it
+// was, but to those who may see the namespace.
 func onNode(s *state.Snap, ref wire.AgentRef, any ...acl.Capability) []need {
 	a := s.Alloc(nil, ref.Alloc)
 	if a == nil || ref.Node != "" && ref.Node != a.Node {
-		return everything()
+		n := everything()
+		n[0].untold, n[0].says = true, any[0]
+		return n
 	}
-	return in(a.Namespace, any...)
+	n := in(a.Namespace, any...)
+	n[0].byID = true
+	return n
 }
 
 // uses are what a job needs beside the right to run it: its volumes, its directories of nodes, its plugins.

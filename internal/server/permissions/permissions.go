@@ -41,7 +41,11 @@ type Caller struct {
 	Anonymous bool
 	// Workload is the task as which the caller may do more than the rules say; nil: as none.
 	Workload *variable.Workload
+	Expires  time.Time // of the token; zero: it does not
 }
+
+// Powerless tells whether the caller may do nothing but what everybody may. A task has something without a rule.
+func (c *Caller) Powerless() bool { return c.Rules.Nothing() && c.Workload == nil }
 
 // Judge decides whether a call may be made for a person. passed: a server passed it on. An error is fault.Denied,
 // unless the state cannot say it. The watch hears of changes of the person's rights.
@@ -68,7 +72,7 @@ func Judge(
 	case e.who == holders && p.Token.Empty():
 		return nil, denied("the request shows no token", "give one with -token, BERTH_TOKEN or NOMAD_TOKEN")
 	}
-	v := &Caller{Rules: rules, Name: holder.String(), Anonymous: p.Token.Empty()}
+	v := &Caller{Rules: rules, Name: holder.String(), Anonymous: p.Token.Empty(), Expires: holder.Expires}
 	if holder.Workload != nil {
 		v.Workload = &holder.Workload.Workload
 	}
@@ -76,9 +80,14 @@ func Judge(
 		return v, nil
 	}
 	for _, n := range e.needs(req, s) {
-		if !n.met(v) {
-			return nil, lacks(n, v.Anonymous)
+		if n.met(v) {
+			continue
 		}
+		if n.byID && !v.Rules.Sees(n.Name) {
+			n.untold = true
+			return nil, &Unseen{lacks(n, v.Anonymous)}
+		}
+		return nil, lacks(n, v.Anonymous)
 	}
 	return v, nil
 }
@@ -109,7 +118,7 @@ func lacks(n need, anonymous bool) error {
 	if anonymous {
 		why = "without a token there is no " + n.String()
 	}
-	if n.Kind == wire.Management {
+	if n.Kind == wire.Management && !n.untold {
 		return denied(strings.Replace(why, "does not give", "is no", 1), "show a management token, or ask who has one")
 	}
 	rule := string(n.Kind)

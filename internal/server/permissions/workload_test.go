@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/base64"
 	"strings"
+	"testing"
 	"time"
 
 	"berth/internal/base/ids"
@@ -12,6 +13,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 	"berth/internal/model/workload"
+	"berth/internal/wire"
 )
 
 // signing is the cluster's key.
@@ -47,4 +49,17 @@ func identityOf(name string) redact.Secret {
 		return redact.New(none + "." + parts[1] + "." + parts[2])
 	}
 	return token
+}
+
+// Given somebody without a rule, then requests that write are refused unread; a task has what is its own, and may ask,
+// also where asking is a PUT, as a search is.
+func TestATaskIsNotPowerless(t *testing.T) {
+	s := world(t)
+	for name, want := range map[string]bool{"anonymous": true, "task": false, "task+read": false, "local": false} {
+		ask := &wire.PersonAllowedRequest{}
+		who, err := Judge(s, nil, personNamed(name), wire.PersonAllowed.Name(), ask, false, now)
+		if err != nil || who.Powerless() != want {
+			t.Errorf("%s: %+v, %v", name, who, err)
+		}
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"berth/internal/model/node"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/scheduler/devices"
 	"berth/internal/scheduler/filter"
 	"berth/internal/server/instances"
 	"berth/internal/server/state"
@@ -123,7 +124,8 @@ func newJudge(s *state.Snap, w *Wanted) *judge {
 	r := &filter.Request{Job: w.Job, Group: w.Group, Index: w.Index}
 	j := &judge{
 		words: filter.Prepare(r, &filter.Pool{}, &filter.Datacenters{}, filter.NewConstraints(w.Job.Region)),
-		rest:  filter.Prepare(r, append([]filter.Filter{filter.Ready{}}, filter.Static(w.Job.Region)...)...),
+		rest: filter.Prepare(r, append([]filter.Filter{filter.Ready{}, &devices.Filter{}},
+			filter.Static(w.Job.Region)...)...),
 	}
 	for _, other := range filter.Wants(w.Job.Namespace, w.Group, w.Index) {
 		if v := s.Volume(nil, other.ID); other.ID != w.Volume.ID && v != nil && v.Status.HomeNode != "" &&

@@ -23,6 +23,7 @@ type Person struct {
 	Management bool
 	// Workload is the task whose signed identity is the token; nil: it is none.
 	Workload *Workload
+	Expires  time.Time // of the token; zero: it does not
 }
 
 // Anonymous reports whether there is no token.
@@ -69,13 +70,18 @@ func Of(
 			return Person{}, nil, err
 		}
 		rules, err = compiled.of(of.Policies)
-		return Person{Workload: of}, rules, err
+		return Person{Workload: of, Expires: of.Claims.Ends()}, rules, err
 	}
 	t, err := TokenOf(snap, watch, secret, now)
 	if err != nil {
 		return Person{}, nil, err
 	}
-	who = Person{Accessor: t.Accessor, Name: t.Name, Management: t.Type == acl.ManagementToken}
+	who = Person{
+		Accessor:   t.Accessor,
+		Name:       t.Name,
+		Management: t.Type == acl.ManagementToken,
+		Expires:    t.Expires,
+	}
 	if who.Management {
 		return who, acl.Management(), nil
 	}

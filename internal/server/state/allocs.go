@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"berth/internal/base/ids"
+	"berth/internal/derive/standing"
 	"berth/internal/model/alloc"
 	"berth/internal/model/job"
 )
@@ -29,6 +30,17 @@ var allocs = &table[alloc.Alloc]{
 	},
 	stamp:    stamping(func(o *alloc.Alloc) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(a *alloc.Alloc) uint64 { return a.ModifyIndex },
+}
+
+// standings counts the allocs of each version of a group by how they stand. It follows from the table of allocs, and is
+// in no snapshot.
+var standings = &table[standing.Counts]{
+	name: "standings",
+	key:  func(c *standing.Counts) Key { return standingKey(c.Of) },
+}
+
+func standingKey(of standing.Of) Key {
+	return jobKey(of.Namespace, of.Job).With(of.Group, number(of.Create), number(of.Version), string(of.Deployment))
 }
 
 // Alloc returns an alloc, or nil.
@@ -65,10 +77,45 @@ func (s *Snap) JobOf(w *Watch, a *alloc.Alloc) *job.Job {
 }
 
 // PutAlloc stores an alloc. The caller decides AllocModifyIndex: it counts changes by the servers alone.
-func (tx *Tx) PutAlloc(a *alloc.Alloc) { allocs.put(tx, a) }
+func (tx *Tx) PutAlloc(a *alloc.Alloc) {
+	old := tx.Alloc(nil, a.ID)
+	allocs.put(tx, a)
+	recount(&tx.Snap, old, a)
+}
 
 // DeleteAlloc forgets an alloc.
-func (tx *Tx) DeleteAlloc(id ids.Alloc) bool { return allocs.drop(tx, KeyOf(id)) }
+func (tx *Tx) DeleteAlloc(id ids.Alloc) bool {
+	recount(&tx.Snap, tx.Alloc(nil, id), nil)
+	return allocs.drop(tx, KeyOf(id))
+}
+
+// Standings yields how the allocs of a job's id stand, of purged predecessors too.
+func (s *Snap) Standings(ns ids.Namespace, id ids.Job) iter.Seq[*standing.Counts] {
+	return standings.scan(s, nil, jobKey(ns, id))
+}
+
+// recount has what is counted of an alloc follow it: nil is one that was not there, or is not any more.
+func recount(s *Snap, old, now *alloc.Alloc) {
+	if old != nil && now != nil && standing.One(old) == standing.One(now) {
+		return
+	}
+	if old != nil {
+		one := standing.One(old)
+		was := standings.get(s, nil, standingKey(one.Of))
+		if next := was.Less(one); next.Allocs > 0 {
+			standings.insert(s.own, &next)
+		} else {
+			standings.remove(s.own, was)
+		}
+	}
+	if now != nil {
+		next := standing.One(now)
+		if was := standings.get(s, nil, standingKey(next.Of)); was != nil {
+			next = was.And(next)
+		}
+		standings.insert(s.own, &next)
+	}
+}
 
 // ModifiedAllocs lists the modify indexes of allocs, for ReadIndex.
 func ModifiedAllocs(as []*alloc.Alloc) []uint64 {

@@ -21,7 +21,7 @@ var attachments = &table[volume.Attachment]{
 	news:     func(a *volume.Attachment) []News { return newsOf(a.Staging()) },
 }
 
-func attachmentKey(k volume.AttachmentKey) Key { return stagingKey(k.StagingKey).with(string(k.Node)) }
+func attachmentKey(k volume.AttachmentKey) Key { return stagingKey(k.StagingKey).With(string(k.Node)) }
 
 // Attachment returns an attachment, or nil.
 func (s *Snap) Attachment(w *Watch, k volume.AttachmentKey) *volume.Attachment {

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/instants"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 )
@@ -23,7 +24,7 @@ func deeds(r *rapid.T, index uint64) Step {
 		Draw(r, "deed")
 	pool := rapid.SampledFrom([]string{"p", "q"}).Draw(r, "pool")
 	fails := rapid.SampledFrom([]string{"", "", "", "before", "after"}).Draw(r, "fails")
-	return Step{Stamp: Stamp{Index: index, Time: fromNanos(int64(index))}, Do: func(tx *Tx) error {
+	return Step{Stamp: Stamp{Index: index, Time: instants.Time(int64(index))}, Do: func(tx *Tx) error {
 		if fails == "before" {
 			return errRefused
 		}

@@ -24,7 +24,7 @@ var claims = &table[volume.Claim]{
 	news:     func(c *volume.Claim) []News { return newsOf(c.Staging()) },
 }
 
-func claimKey(k volume.ClaimKey) Key { return volumeKey(k.Volume).with(string(k.Alloc)) }
+func claimKey(k volume.ClaimKey) Key { return volumeKey(k.Volume).With(string(k.Alloc)) }
 
 // Claim returns a claim, or nil.
 func (s *Snap) Claim(w *Watch, k volume.ClaimKey) *volume.Claim { return claims.get(s, w, claimKey(k)) }
@@ -54,11 +54,11 @@ func (tx *Tx) PutClaim(c *volume.Claim) { claims.put(tx, c) }
 func (tx *Tx) DeleteClaim(k volume.ClaimKey) bool { return claims.drop(tx, claimKey(k)) }
 
 // ConfirmEpochs forgets the epochs under which a node knew its claims before they were adopted, once it reports under
-// the new ones.
-func (tx *Tx) ConfirmEpochs(e volume.InventoryEntry) {
+// the new ones. by is that node; empty: whichever the claims are on.
+func (tx *Tx) ConfirmEpochs(by ids.Node, e volume.InventoryEntry) {
 	for _, p := range e.Publications {
 		for _, c := range slices.Collect(tx.ClaimsByAlloc(nil, p.Alloc)) {
-			if c.Before != nil && c.Staging() == e.StagingKey && c.Epoch == p.Epoch {
+			if c.Before != nil && (by == "" || c.Node == by) && c.Staging() == e.StagingKey && c.Epoch == p.Epoch {
 				n := *c
 				n.Before = nil
 				tx.PutClaim(&n)

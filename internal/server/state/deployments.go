@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/instants"
 	"berth/internal/model/deployment"
 )
 
@@ -48,9 +49,12 @@ func (s *Snap) OpenDeployments(w *Watch) iter.Seq[*deployment.Deployment] {
 
 // PutDeployment stores a deployment.
 func (tx *Tx) PutDeployment(d *deployment.Deployment) {
-	d.ModifyTime = nanos(tx.stamp.Time)
+	d.ModifyTime = instants.Nanos(tx.stamp.Time)
 	if d.CreateTime == 0 {
 		d.CreateTime = d.ModifyTime
 	}
 	deployments.put(tx, d)
 }
+
+// DeleteDeployment forgets a deployment, and tells whether it was there.
+func (tx *Tx) DeleteDeployment(id ids.Deployment) bool { return deployments.drop(tx, KeyOf(id)) }

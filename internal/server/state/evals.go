@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/instants"
 	"berth/internal/model/eval"
 )
 
@@ -50,9 +51,9 @@ func (s *Snap) OpenEvals(w *Watch) iter.Seq[*eval.Eval] { return evals.find(s, w
 // PutEval stores an evaluation; times that are zero become the command's.
 func (tx *Tx) PutEval(e *eval.Eval) {
 	if e.CreateTime == 0 {
-		e.CreateTime = nanos(tx.stamp.Time)
+		e.CreateTime = instants.Nanos(tx.stamp.Time)
 	}
-	e.ModifyTime = nanos(tx.stamp.Time)
+	e.ModifyTime = instants.Nanos(tx.stamp.Time)
 	evals.put(tx, e)
 }
 

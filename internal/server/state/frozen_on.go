@@ -29,7 +29,7 @@ func verifyFrozen(tx *Tx) {
 			hashes.Store(o, hash(o))
 		}
 	}
-	view := &Snap{txn: tx.gen.db.Txn(false), gen: tx.gen}
+	view := tx.gen.snapshot()
 	left := checkedAtOnce
 	for _, t := range tables {
 		for o := range t.each(view) {

@@ -1,5 +1,7 @@
 package state
 
+import "berth/internal/base/instants"
+
 // row tells of one table when it changed last. It is itself a table, so that a snapshot of the state knows it.
 type row struct {
 	Table   string
@@ -31,11 +33,11 @@ func (tx *Tx) TouchAll() {
 			tx.touch(t.title(), true)
 		}
 	}
-	tx.own.count++
+	tx.own.Writes++
 }
 
 func (tx *Tx) setApplied() {
-	rows.insert(tx.own, &row{Table: appliedRow, Modify: tx.stamp.Index, Time: nanos(tx.stamp.Time)})
+	rows.insert(tx.own, &row{Table: appliedRow, Modify: tx.stamp.Index, Time: instants.Nanos(tx.stamp.Time)})
 }
 
 func (s *Snap) applied(w *Watch) Stamp {
@@ -43,7 +45,7 @@ func (s *Snap) applied(w *Watch) Stamp {
 	if r == nil {
 		return Stamp{}
 	}
-	return Stamp{Index: r.Modify, Time: fromNanos(r.Time)}
+	return Stamp{Index: r.Modify, Time: instants.Time(r.Time)}
 }
 
 // TableIndex is the index of the last change of a table, at least 1.

@@ -65,13 +65,13 @@ var (
 		name:     Jobs,
 		key:      func(j *job.Job) Key { return jobKey(j.Namespace, j.ID) },
 		stamp:    func(*job.Job, *job.Job, uint64) {}, // PutJob does it: a version keeps what it was stored with
-		indexes:  []index[job.Job]{{name: byClock, keys: clockOf}},
+		indexes:  []index[job.Job]{{name: byClock, keys: clockOf}, one(byPolicies, policiesOf)},
 		modified: func(j *job.Job) uint64 { return j.ModifyIndex },
 	}
 	jobVersions = &table[job.Job]{
 		name: JobVersions,
 		key: func(j *job.Job) Key {
-			return jobKey(j.Namespace, j.ID).with(number(j.CreateIndex), number(j.Version))
+			return jobKey(j.Namespace, j.ID).With(number(j.CreateIndex), number(j.Version))
 		},
 		indexes:  []index[job.Job]{{name: byService, keys: servicesOf}},
 		modified: func(j *job.Job) uint64 { return j.ModifyIndex },
@@ -79,7 +79,7 @@ var (
 	submissions = &table[job.Submission]{
 		name: Submissions,
 		key: func(s *job.Submission) Key {
-			return jobKey(s.Namespace, s.Job).with(number(s.Version))
+			return jobKey(s.Namespace, s.Job).With(number(s.Version))
 		},
 		stamp:    func(s, _ *job.Submission, index uint64) { s.ModifyIndex = index },
 		modified: func(s *job.Submission) uint64 { return s.ModifyIndex },
@@ -94,7 +94,7 @@ func inNamespace(ns ids.Namespace, prefix string) Key {
 	if ns == wire.AllNamespaces || ns == "" {
 		return ""
 	}
-	return KeyOf(ns).open(prefix)
+	return KeyOf(ns).Open(prefix)
 }
 
 // Job returns the present version of a job, or nil.
@@ -131,7 +131,7 @@ func (s *Snap) Children(w *Watch, parent *job.Job) iter.Seq[*job.Job] {
 
 // JobVersion returns one kept version of a job, or nil. The create index tells a purged predecessor apart.
 func (s *Snap) JobVersion(w *Watch, ns ids.Namespace, id ids.Job, createIndex, version uint64) *job.Job {
-	return jobVersions.get(s, w, jobKey(ns, id).with(number(createIndex), number(version)))
+	return jobVersions.get(s, w, jobKey(ns, id).With(number(createIndex), number(version)))
 }
 
 // JobVersions returns the kept versions of the present job of that id, newest first.
@@ -140,7 +140,7 @@ func (s *Snap) JobVersions(w *Watch, ns ids.Namespace, id ids.Job) []*job.Job {
 	if j == nil {
 		return nil
 	}
-	out := slices.Collect(jobVersions.scan(s, w, jobKey(ns, id).with(number(j.CreateIndex))))
+	out := slices.Collect(jobVersions.scan(s, w, jobKey(ns, id).With(number(j.CreateIndex))))
 	slices.Reverse(out)
 	return out
 }
@@ -155,7 +155,7 @@ func (s *Snap) AllJobVersions() iter.Seq[*job.Job] { return jobVersions.scan(s, 
 
 // Submission returns the text of a job version, or nil.
 func (s *Snap) Submission(w *Watch, ns ids.Namespace, id ids.Job, version uint64) *job.Submission {
-	return submissions.get(s, w, jobKey(ns, id).with(number(version)))
+	return submissions.get(s, w, jobKey(ns, id).With(number(version)))
 }
 
 // Submissions yields the texts of all versions of a job.
@@ -185,7 +185,10 @@ func (tx *Tx) PutJobVersion(j *job.Job) {
 }
 
 // DeleteJob forgets the present version; versions that allocs refer to stay until DeleteJobVersion.
-func (tx *Tx) DeleteJob(ns ids.Namespace, id ids.Job) bool { return jobs.drop(tx, jobKey(ns, id)) }
+func (tx *Tx) DeleteJob(ns ids.Namespace, id ids.Job) bool {
+	scalings.drop(tx, jobKey(ns, id))
+	return jobs.drop(tx, jobKey(ns, id))
+}
 
 // DeleteJobVersion forgets one stored version, and with it its deployment.
 func (tx *Tx) DeleteJobVersion(j *job.Job) bool {

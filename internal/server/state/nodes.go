@@ -33,7 +33,7 @@ func groupKey(g node.Group) Key {
 	if g.Ready {
 		ready = "yes"
 	}
-	return KeyOf(g.Pool).with(g.Datacenter).with(ready)
+	return KeyOf(g.Pool).With(g.Datacenter).With(ready)
 }
 
 // Node returns a node, or nil.
@@ -50,7 +50,7 @@ func (s *Snap) NodeGroups() iter.Seq[*node.GroupSize] { return nodeGroups.scan(s
 // NodesOf yields the nodes of a group whose id is not below from, by id.
 func (s *Snap) NodesOf(g node.Group, from ids.Node) iter.Seq[*node.Node] {
 	return func(yield func(*node.Node) bool) {
-		for n := range nodes.since(s, byGroup, groupKey(g).with(string(from))) {
+		for n := range nodes.since(s, byGroup, groupKey(g).With(string(from))) {
 			if n.Group() != g || !yield(n) {
 				return
 			}

@@ -16,7 +16,7 @@ var tables = []tableDef{
 	volumeSnapshots, plugins, inventories, inventoryHeads, secrets, marks, claimProofs, signingKeys,
 	tombstones, provenEnds, shortages, recoveries, evidences, sessions, authorities, admissions, joined,
 	dataKeys, aclPolicies, aclRoles, aclTokens, aclBootstraps, autopilots, nodePools, variables,
-	deployments,
+	deployments, scalings, consulTokens,
 }
 
 // snapshotFormat is the number of the stream's form.
@@ -73,8 +73,7 @@ func load(gen *generation, r io.Reader) error {
 	for _, t := range tables {
 		byName[t.title()] = t
 	}
-	txn := gen.db.Txn(true)
-	defer txn.Abort() // after Commit it does nothing
+	read := begin(gen).own
 	for count := uint64(0); ; count++ {
 		rec, err := records.Read(r)
 		switch {
@@ -86,20 +85,23 @@ func load(gen *generation, r io.Reader) error {
 			if rec.Count != count+1 {
 				return fmt.Errorf("it holds %d objects and promises %d", count, rec.Count-1)
 			}
-			txn.Commit()
+			gen.show(read)
 			tx := begin(gen)
 			identify(&tx.Snap)
 			for n := range tx.Nodes(nil, "") {
 				regroup(&tx.Snap, n, 1)
 			}
-			tx.own.txn.Commit()
+			for a := range tx.Allocs(nil, "") {
+				recount(&tx.Snap, nil, a)
+			}
+			gen.show(tx.own)
 			return nil
 		}
 		t := byName[rec.Table]
 		if t == nil {
 			return fmt.Errorf("table %q is not known to this program", rec.Table)
 		}
-		if err := t.restore(txn, rec.Object); err != nil {
+		if err := t.restore(read, rec.Object); err != nil {
 			return err
 		}
 	}

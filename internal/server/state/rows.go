@@ -49,7 +49,8 @@ type SigningKey struct {
 	ID                       string
 	Algorithm                string // as JSON Web Keys name it
 	Public                   []byte
-	Sealed                   []byte
+	RSA                      []byte `cbor:",omitempty"` // modulus of a second pair, for RS256; empty: none yet
+	Sealed                   []byte // the private parts of both
 	Created                  time.Time
 	CreateIndex, ModifyIndex uint64
 }

@@ -18,6 +18,11 @@ func (s *Snap) Secret(w *Watch, name string) *Sealed { return secrets.get(s, w, 
 // Secrets yields all sealed entries, by name.
 func (s *Snap) Secrets(w *Watch) iter.Seq[*Sealed] { return secrets.scan(s, w, "") }
 
+// SecretsUnder yields those whose names begin so.
+func (s *Snap) SecretsUnder(prefix string) iter.Seq[*Sealed] {
+	return secrets.scan(s, nil, Key(prefix))
+}
+
 // PutSecret stores a sealed entry.
 func (tx *Tx) PutSecret(e *Sealed) { secrets.put(tx, e) }
 

@@ -141,43 +141,6 @@ func TestTheIndexOfAReadGrowsWithItsAnswerAlone(t *testing.T) {
 	}
 }
 
-func TestBlockWaitsForTheObjectAndNoLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New()
-		write(t, s, 1, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n"}) })
-		reads := 0
-		read := func(snap *Snap, w *Watch) (uint64, error) {
-			reads++
-			return snap.Node(w, "n").ModifyIndex, nil
-		}
-		begin := time.Now()
-		if err := Block(t.Context(), s, 0, time.Hour, read); err != nil || time.Since(begin) != 0 || reads != 1 {
-			t.Errorf("without an index: %v after %s", err, time.Since(begin))
-		}
-		if err := Block(t.Context(), s, 1, time.Minute, read); err != nil || time.Since(begin) != time.Minute {
-			t.Errorf("the wait ended with %v after %s", err, time.Since(begin))
-		}
-		done := make(chan error)
-		go func() { done <- Block(t.Context(), s, 1, time.Hour, read) }()
-		synctest.Wait()
-		reads = 0
-		write(t, s, 2, func(tx *Tx) { tx.PutVolume(&volume.Volume{ID: volume.ID{Namespace: "d", ID: "v"}}) })
-		synctest.Wait()
-		if reads != 0 {
-			t.Error("a change elsewhere woke it")
-		}
-		write(t, s, 3, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n"}) })
-		if err := <-done; err != nil || reads != 1 {
-			t.Errorf("woke with %v after %d reads", err, reads)
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := Block(ctx, s, 3, time.Hour, read); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the caller's end came back as %v", err)
-		}
-	})
-}
-
 func TestARestoreWakesThoseWhoWatchedTheOldState(t *testing.T) {
 	s, other := New(), New()
 	write(t, other, 9, func(tx *Tx) { tx.PutNode(&node.Node{ID: "n", Name: "restored"}) })

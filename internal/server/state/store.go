@@ -5,10 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/hashicorp/go-memdb"
-
 	"berth/internal/server/state/changes"
 	"berth/internal/server/state/newsfeed"
+	"berth/internal/server/state/radix"
 )
 
 // Store is the replicated state. Readers take snapshots; the FSM writes, one batch of commands at a time.
@@ -19,7 +18,7 @@ type Store struct {
 
 // generation is one life of the database: a restore begins another, and whoever watches the old one is woken.
 type generation struct {
-	db        *memdb.MemDB
+	trees     atomic.Pointer[radix.Forest]
 	abandoned chan struct{}
 	news      newsfeed.Feed[News]
 	changes   changes.Feed
@@ -33,28 +32,23 @@ func New() *Store {
 }
 
 func newGeneration() *generation {
-	schema := &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{}}
-	for _, t := range tables {
-		schema.Tables[t.title()] = t.schema()
-	}
-	schema.Tables[nodeGroups.name] = nodeGroups.schema()
-	db, err := memdb.NewMemDB(schema)
-	must(err)
-	return &generation{db: db, abandoned: make(chan struct{})}
+	empty := radix.NewForest(trees)
+	gen := &generation{abandoned: make(chan struct{})}
+	gen.trees.Store(&empty)
+	return gen
 }
 
 // Snap is the state at one index. What its readers return is frozen: never change it, and copy what you want to change.
 type Snap struct {
-	txn *memdb.Txn
-	gen *generation
-	own *writes // of the transaction that reads; nil: it reads what is committed alone
+	trees radix.Forest
+	gen   *generation
+	own   *radix.ForestTxn // of the transaction that reads; nil: it reads what is committed alone
 }
 
 // Snapshot returns the state as of the last command.
-func (s *Store) Snapshot() *Snap {
-	gen := s.now.Load()
-	return &Snap{txn: gen.db.Txn(false), gen: gen}
-}
+func (s *Store) Snapshot() *Snap { return s.now.Load().snapshot() }
+
+func (gen *generation) snapshot() *Snap { return &Snap{trees: *gen.trees.Load(), gen: gen} }
 
 // Changes is what is remembered of what the last commands changed. It is closed when the state is replaced.
 func (s *Store) Changes() *changes.Feed { return &s.now.Load().changes }
@@ -74,8 +68,8 @@ func (s *Store) SnapshotAt(ctx context.Context, index uint64) (*Snap, error) {
 
 func (s *Snap) watch(w *Watch, ch <-chan struct{}) {
 	if w != nil {
-		w.add(ch)
-		w.add(s.gen.abandoned)
+		w.Add(ch)
+		w.Add(s.gen.abandoned)
 	}
 }
 

@@ -3,11 +3,11 @@ package state
 import (
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
-	"github.com/hashicorp/go-memdb"
-
 	"berth/internal/server/state/changes"
+	"berth/internal/server/state/radix"
 	"berth/internal/wire"
 )
 
@@ -22,6 +22,8 @@ type table[T any] struct {
 	modified func(*T) uint64
 	// news says what storage keepers are to look at when an object is written or removed; nil: nothing.
 	news func(*T) []News
+
+	first int // of its trees
 }
 
 // index files an object under further keys, not unique.
@@ -55,51 +57,65 @@ func stamping[T any](indexes func(*T) (created, modified *uint64)) func(now, old
 
 // tableDef is what the store needs of a table without knowing its type.
 type tableDef interface {
-	schema() *memdb.TableSchema
 	title() string
+	place(first int) (next int)
 	each(s *Snap) iter.Seq[any]
-	restore(txn *memdb.Txn, raw []byte) error
+	restore(w *radix.ForestTxn, raw []byte) error
 	watchNews(s *Snap, w *Watch)
 }
+
+// trees is how many a state has: one for each table and each index.
+var trees = func() (n int) {
+	for _, t := range append([]tableDef{nodeGroups, standings}, tables...) {
+		n = t.place(n)
+	}
+	return n
+}()
 
 const primary = "id"
 
 func (t *table[T]) title() string { return t.name }
 
-func (t *table[T]) schema() *memdb.TableSchema {
-	s := &memdb.TableSchema{Name: t.name, Indexes: map[string]*memdb.IndexSchema{
-		primary: {Name: primary, Unique: true, Indexer: primaryIndexer[T]{t.key}},
-	}}
-	for _, i := range t.indexes {
-		s.Indexes[i.name] = &memdb.IndexSchema{Name: i.name, AllowMissing: true, Indexer: multiIndexer[T]{i.keys}}
+// place gives the table its trees, its own first and then those of its indexes.
+func (t *table[T]) place(first int) (next int) {
+	t.first = first
+	return first + 1 + len(t.indexes)
+}
+
+// tree is the one of an index.
+func (t *table[T]) tree(name string) int {
+	if name == primary {
+		return t.first
 	}
-	return s
+	at := slices.IndexFunc(t.indexes, func(i index[T]) bool { return i.name == name })
+	if at < 0 {
+		panic(fmt.Sprintf("state: table %s has no index %q", t.name, name))
+	}
+	return t.first + 1 + at
 }
 
 func (t *table[T]) get(s *Snap, w *Watch, key Key) *T {
-	if s.own != nil {
-		if raw, written := s.own.objects[t.name][key]; written {
-			o, _ := raw.(*T)
-			return o
-		}
+	tree := s.trees[t.first]
+	if w != nil {
+		s.watch(w, tree.Watch(string(key)))
 	}
-	ch, raw, err := s.txn.FirstWatch(t.name, primary, key)
-	must(err)
-	s.watch(w, ch)
-	o, _ := raw.(*T)
+	if x := s.own.Written(t.first); x != nil {
+		tree = x.Newest()
+	}
+	o, _ := tree.Get(string(key)).(*T)
 	return o
 }
 
 // scan yields the objects whose primary key begins with prefix, in key order.
 func (t *table[T]) scan(s *Snap, w *Watch, prefix Key) iter.Seq[*T] {
-	return t.iterate(s, w, primary+"_prefix", prefix)
+	return t.iterate(s, w, primary, prefix)
 }
 
 // scanFrom yields those of scan whose key is not below from, without passing by the others. The watch sees all of scan.
 func (t *table[T]) scanFrom(s *Snap, w *Watch, prefix, from Key) iter.Seq[*T] {
-	all, err := s.engine(t.name).Get(t.name, primary+"_prefix", prefix)
-	must(err)
-	s.watch(w, all.WatchCh())
+	if w != nil {
+		s.watch(w, s.trees[t.first].WatchPrefix(string(prefix)))
+	}
 	return func(yield func(*T) bool) {
 		for o := range t.since(s, primary, max(prefix, from)) {
 			if !strings.HasPrefix(string(t.key(o)), string(prefix)) || !yield(o) {
@@ -111,39 +127,28 @@ func (t *table[T]) scanFrom(s *Snap, w *Watch, prefix, from Key) iter.Seq[*T] {
 
 // find yields the objects that are filed under key in an index, ordered by primary key.
 func (t *table[T]) find(s *Snap, w *Watch, index string, key Key) iter.Seq[*T] {
-	return t.iterate(s, w, index+"_prefix", key)
+	return t.iterate(s, w, index, key)
 }
 
 // since yields the objects whose key in an ordered index is not below from.
 func (t *table[T]) since(s *Snap, index string, from Key) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		it, err := s.engine(t.name).LowerBound(t.name, index, from)
-		must(err)
-		for raw := it.Next(); raw != nil; raw = it.Next() {
-			if !yield(raw.(*T)) {
-				return
-			}
-		}
+	at := t.tree(index)
+	tree := s.trees[at]
+	if x := s.own.Written(at); x != nil {
+		tree = x.Tree()
 	}
+	return radix.Of[T](tree.From(string(from)))
 }
 
 func (t *table[T]) iterate(s *Snap, w *Watch, index string, prefix Key) iter.Seq[*T] {
-	it, err := s.engine(t.name).Get(t.name, index, prefix)
-	must(err)
-	s.watch(w, it.WatchCh())
-	used := false
-	return func(yield func(*T) bool) {
-		if used { // an iterator of the engine runs once; a second range starts anew
-			it, err = s.engine(t.name).Get(t.name, index, prefix)
-			must(err)
-		}
-		used = true
-		for raw := it.Next(); raw != nil; raw = it.Next() {
-			if !yield(raw.(*T)) {
-				return
-			}
-		}
+	at := t.tree(index)
+	if w != nil {
+		s.watch(w, s.trees[at].WatchPrefix(string(prefix)))
 	}
+	if x := s.own.Written(at); x != nil {
+		return radix.Of[T](x.Below(string(prefix)))
+	}
+	return radix.Of[T](s.trees[at].Below(string(prefix)))
 }
 
 // put files an object, which the store owns from here on.
@@ -174,14 +179,42 @@ func (t *table[T]) drop(tx *Tx, key Key) bool {
 }
 
 // insert files an object and notes nothing else.
-func (t *table[T]) insert(w *writes, o *T) {
-	w.note(t.name, t.key(o), o)
-	must(w.txn.Insert(t.name, o))
+func (t *table[T]) insert(w *radix.ForestTxn, o *T) {
+	key := string(t.key(o))
+	own := w.Write(t.first)
+	old, _ := own.Newest().Get(key).(*T)
+	own.Put(key, o)
+	for i := range t.indexes {
+		t.refile(w, i, key, old, o)
+	}
 }
 
-func (t *table[T]) remove(w *writes, o *T) {
-	w.note(t.name, t.key(o), nil)
-	must(w.txn.Delete(t.name, o))
+func (t *table[T]) remove(w *radix.ForestTxn, o *T) {
+	key := string(t.key(o))
+	w.Write(t.first).Delete(key)
+	for i := range t.indexes {
+		t.refile(w, i, key, o, nil)
+	}
+}
+
+// refile files an object under its keys in an index, and no more under those that it had; nil: it was not there, or is
+// no more.
+func (t *table[T]) refile(w *radix.ForestTxn, index int, key string, old, now *T) {
+	keys, tree := t.indexes[index].keys, t.first+1+index
+	var after []Key
+	if now != nil {
+		after = keys(now)
+	}
+	if old != nil {
+		for _, k := range keys(old) {
+			if !slices.Contains(after, k) {
+				w.Write(tree).Delete(string(k) + key)
+			}
+		}
+	}
+	for _, k := range after {
+		w.Write(tree).Put(string(k)+key, now)
+	}
 }
 
 func (t *table[T]) tell(tx *Tx, o *T) {
@@ -206,59 +239,11 @@ func (t *table[T]) each(s *Snap) iter.Seq[any] {
 	}
 }
 
-func (t *table[T]) restore(txn *memdb.Txn, raw []byte) error {
+func (t *table[T]) restore(w *radix.ForestTxn, raw []byte) error {
 	o := new(T)
 	if err := wire.DecodeStrict(raw, o); err != nil {
 		return fmt.Errorf("table %s: %w", t.name, err)
 	}
-	return txn.Insert(t.name, o)
-}
-
-// must turns what only a defect of this package can cause (an unknown table or index) into a panic.
-func must(err error) {
-	if err != nil {
-		panic(fmt.Sprintf("state: %s", err))
-	}
-}
-
-type primaryIndexer[T any] struct{ key func(*T) Key }
-
-// FromArgs takes a ready Key.
-func (primaryIndexer[T]) FromArgs(args ...any) ([]byte, error) { return keyArg(args) }
-
-// PrefixFromArgs takes a ready Key.
-func (primaryIndexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return keyArg(args) }
-
-// FromObject computes the key.
-func (p primaryIndexer[T]) FromObject(raw any) (bool, []byte, error) {
-	return true, []byte(p.key(raw.(*T))), nil
-}
-
-type multiIndexer[T any] struct{ keys func(*T) []Key }
-
-// FromArgs takes a ready Key.
-func (multiIndexer[T]) FromArgs(args ...any) ([]byte, error) { return keyArg(args) }
-
-// PrefixFromArgs takes a ready Key.
-func (multiIndexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return keyArg(args) }
-
-// FromObject computes the keys.
-func (m multiIndexer[T]) FromObject(raw any) (bool, [][]byte, error) {
-	keys := m.keys(raw.(*T))
-	out := make([][]byte, len(keys))
-	for i, k := range keys {
-		out[i] = []byte(k)
-	}
-	return len(out) > 0, out, nil
-}
-
-func keyArg(args []any) ([]byte, error) {
-	if len(args) != 1 {
-		return nil, fmt.Errorf("want one key, got %d arguments", len(args))
-	}
-	k, ok := args[0].(Key)
-	if !ok {
-		return nil, fmt.Errorf("want a Key, got %T", args[0])
-	}
-	return []byte(k), nil
+	t.insert(w, o)
+	return nil
 }

@@ -1,12 +1,12 @@
 package state
 
 import (
+	"fmt"
 	"time"
-
-	"github.com/hashicorp/go-memdb"
 
 	"berth/internal/server/state/changes"
 	"berth/internal/server/state/newsfeed"
+	"berth/internal/server/state/radix"
 )
 
 // Stamp is when a command is applied: the Raft index and the state's own time, which never runs backwards.
@@ -32,37 +32,16 @@ type touch struct {
 	deleted bool
 }
 
-// writes is what a transaction wrote and nobody else sees yet. The engine copies an index of a transaction that writes
-// for every read of it, and from then on once more each of its nodes that is written. So reads of single objects find
-// here what was written, and all others go to the state before, where their table was not touched.
-type writes struct {
-	txn     *memdb.Txn             // the engine's
-	objects map[string]map[Key]any // by table; nil: dropped
-	count   int                    // grows with each
-}
-
-func (w *writes) note(table string, key Key, o any) {
-	w.count++
-	byKey := w.objects[table]
-	if byKey == nil {
-		byKey = map[Key]any{}
-		w.objects[table] = byKey
-	}
-	byKey[key] = o
+// show makes what was written the state of a generation.
+func (gen *generation) show(x *radix.ForestTxn) {
+	x.Commit(func(f radix.Forest) { gen.trees.Store(&f) })
 }
 
 // begin starts a transaction. There is one at a time.
 func begin(gen *generation) *Tx {
-	own := &writes{txn: gen.db.Txn(true), objects: map[string]map[Key]any{}}
-	return &Tx{Snap: Snap{txn: gen.db.Txn(false), gen: gen, own: own}}
-}
-
-// engine is the transaction that knows a table as it is for this reader.
-func (s *Snap) engine(table string) *memdb.Txn {
-	if s.own != nil && s.own.objects[table] != nil {
-		return s.own.txn
-	}
-	return s.txn
+	snap := gen.snapshot()
+	snap.own = snap.trees.Txn()
+	return &Tx{Snap: *snap}
 }
 
 // Stamp is the command's.
@@ -109,16 +88,14 @@ func (s *Store) Batch(steps []Step) []error {
 // commit runs steps and commits them: all, or those up to one that failed after it had written.
 func (gen *generation) commit(steps []Step, errs []error) (done int) {
 	tx := begin(gen)
-	defer func() { tx.own.txn.Abort() }() // after a commit it does nothing
 	for wrote := false; done < len(steps) && !wrote; done++ {
 		if wrote, errs[done] = tx.run(steps[done]); wrote {
-			tx.own.txn.Abort()
 			tx = begin(gen)
 			tx.again(steps[:done+1], errs)
 		}
 	}
 	tx.gen.news.Add(tx.news)
-	tx.own.txn.Commit()
+	gen.show(tx.own)
 	gen.changes.Add(&tx.changes)
 	verifyFrozen(tx)
 	return done
@@ -142,8 +119,8 @@ func (tx *Tx) again(steps []Step, errs []error) {
 func (tx *Tx) run(step Step) (wrote bool, err error) {
 	tx.stamp, tx.touched = step.Stamp, tx.touched[:0]
 	tx.changes.Begin(step.Stamp.Index, step.Name, step.Size)
-	count := tx.own.count
-	if err = step.Do(tx); err != nil && tx.own.count != count {
+	count := tx.own.Writes
+	if err = step.Do(tx); err != nil && tx.own.Writes != count {
 		return true, err
 	}
 	for _, t := range tx.touched {
@@ -152,4 +129,11 @@ func (tx *Tx) run(step Step) (wrote bool, err error) {
 	tx.setApplied()
 	tx.changes.End()
 	return false, err
+}
+
+// must turns what only a defect of a command or of this package can cause into a panic.
+func must(err error) {
+	if err != nil {
+		panic(fmt.Sprintf("state: %s", err))
+	}
 }

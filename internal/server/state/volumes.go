@@ -4,6 +4,7 @@ import (
 	"iter"
 
 	"berth/internal/base/ids"
+	"berth/internal/base/instants"
 	"berth/internal/model/volume"
 )
 
@@ -80,9 +81,9 @@ func (s *Snap) VolumeOf(w *Watch, k volume.StagingKey) *volume.Volume {
 // PutVolume stores a volume; times that are zero become the command's.
 func (tx *Tx) PutVolume(v *volume.Volume) {
 	if v.CreateTime == 0 {
-		v.CreateTime = nanos(tx.stamp.Time)
+		v.CreateTime = instants.Nanos(tx.stamp.Time)
 	}
-	v.ModifyTime = nanos(tx.stamp.Time)
+	v.ModifyTime = instants.Nanos(tx.stamp.Time)
 	volumes.put(tx, v)
 }
 

@@ -82,7 +82,7 @@ func (r *Reader) unnamed(k volume.StagingKey) *Reason {
 		for _, u := range h.Unknown {
 			if n := s.Node(w, h.Node); u.Stages(k) && n != nil && n.Status != node.StatusDown {
 				return &Reason{Text: "node " + named(h.Node, n.Name) + " has it mounted and has no record of it",
-					Hint: u.Describe(h.Node)}
+					Hint: u.Describe(h.Node) + "; " + Disbelieve(s, w, h.Node)}
 			}
 		}
 	}
@@ -151,25 +151,35 @@ func (r *Reader) Claims(v *volume.Volume) *Reason {
 			return &Reason{
 				Text: fmt.Sprintf("node %s has it mounted for allocation %s, which has no claim of it",
 					ids.Short(i.Node), ids.Short(a)),
-				Hint: "see it with: berth node orphans list; keep it with: " + Adopt(s, w, i.Node, a) +
-					"; end it with: " + End(a),
+				Hint: r.about(i.Node, a),
 			}
 		}
-		if s.Understands(lingering) && i.Entry.Staging.Exists() && !claimedOn(s, w, k, i.Node) {
+		if s.Understands(lingering) && i.Entry.Staging.Exists() && !ClaimedOn(s, w, k, i.Node) {
 			return &Reason{
 				Text: "node " + ids.Short(i.Node) + " has not released it yet: " + i.Entry.Unreleased(),
-				Hint: "the node releases it by itself; follow it with: berth volume status " + v.ID.Typed(),
+				Hint: "the node releases it by itself; follow it with: berth volume status " + v.ID.Typed() + "; " +
+					Disbelieve(s, w, i.Node),
 			}
 		}
 	}
 	return r.unnamed(k)
 }
 
+// about is what a person does about an alloc for which a node has a volume mounted without a claim.
+func (r *Reader) about(on ids.Node, id ids.Alloc) string {
+	hint := "see it with: berth node orphans list; keep it with: " + Adopt(r.snap, r.watch, on, id) +
+		"; end it with: " + End(id)
+	if !orphaned(r.snap, r.watch, on, id) { // it says nothing more of it: perhaps there is none
+		hint += "; " + Disbelieve(r.snap, r.watch, on)
+	}
+	return hint
+}
+
 // lingering is the schema from which on a staging without a claim counts: older logs are applied as they were.
 const lingering = 5
 
-// claimedOn reports whether anybody on a node has a claim of a volume, in whatever state.
-func claimedOn(s *state.Snap, w *state.Watch, k volume.StagingKey, n ids.Node) bool {
+// ClaimedOn reports whether anybody on a node has a claim of a volume, in whatever state.
+func ClaimedOn(s *state.Snap, w *state.Watch, k volume.StagingKey, n ids.Node) bool {
 	for c := range s.ClaimsOf(w, k) {
 		if c.Node == n {
 			return true

@@ -82,7 +82,10 @@ func KeptCounts(j, present *job.Job) error {
 func Job(s *state.Snap, j *job.Job) ([]string, error) {
 	errs := append([]error{partitions.Admits(s, j)}, partitions.Permits(s, j)...)
 	warnings, err := provided(s, j)
-	errs = append(errs, ownPlugins(s, j), err)
+	errs = append(errs, ownPlugins(s, j), err, childless(s, j))
+	for _, e := range j.Heavy() {
+		errs = append(errs, fault.Wrap(e, fault.Invalid, "register", fmt.Sprintf("job %q", j.ID)))
+	}
 	errs = append(errs, networked(s, j)...)
 	if w := poolless(s, j); w != "" {
 		warnings = append(warnings, w)
@@ -93,7 +96,7 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 		warnings = append(warnings, untried(j, g)...)
 		for _, t := range g.Tasks {
 			w, err := mountable(s, j, g, t)
-			errs = append(errs, runnable(f, j, g, t), err)
+			errs = append(errs, runnable(f, j, g, t), equipped(s, j, g, t), err)
 			for _, w := range []string{w, hasty(g, t)} {
 				if w != "" && !slices.Contains(warnings, w) {
 					warnings = append(warnings, w)
@@ -102,6 +105,17 @@ func Job(s *state.Snap, j *job.Job) ([]string, error) {
 		}
 	}
 	return warnings, errors.Join(errs...)
+}
+
+// childless refuses a new job with the id of one that another job launches: who looks at that one would take it for
+// its work. One that is there may be registered anew.
+func childless(s *state.Snap, j *job.Job) error {
+	if !job.NamedAsChild(j.ID) || s.Job(nil, j.Namespace, j.ID) != nil {
+		return nil
+	}
+	return fault.WithHint(fault.New(fault.Invalid, "register", fmt.Sprintf("job %q", j.ID), fmt.Sprintf(
+		"ids with %q or %q are those of jobs that another one has launched", job.PeriodicChild, job.DispatchChild)),
+		"give it another id; to launch one: berth job dispatch JOB, or berth job periodic force JOB")
 }
 
 // Each lists what is in an error that has several.
@@ -122,8 +136,8 @@ func Each(err error) []error {
 // foreign are drivers that others have and this system has not, with what to do instead.
 var foreign = map[string]string{
 	"containerd-driver": unpack,
-	"docker":            unpack,
-	"java":              "run java as the command of exec",
+	"docker":            unpack + ", or install Docker on a node: its agent finds it by itself",
+	"java":              "install a Java machine on a node: its agent finds it by itself",
 	"podman":            unpack,
 	"qemu":              "run qemu as the command of exec",
 }

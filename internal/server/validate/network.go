@@ -3,16 +3,12 @@ package validate
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/model/job"
 	"berth/internal/model/network"
 	"berth/internal/server/state"
 )
-
-// modes are those that a group's network may have.
-var modes = []string{"", network.ModeHost, network.ModeBridge, network.ModeNone}
 
 // networked refuses groups whose network nobody can make, and such as a server of the cluster would not understand the
 // records of.
@@ -22,8 +18,18 @@ func networked(s *state.Snap, j *job.Job) (errs []error) {
 		at := fmt.Sprintf("job %q: group %q: network", j.ID, g.Name)
 		bad := func(why string) { errs = append(errs, fault.New(fault.Invalid, "register", at, why)) }
 		for _, n := range g.Networks {
-			if !slices.Contains(modes, n.Mode) {
-				bad(fmt.Sprintf("mode %.60q is none; there are %s", n.Mode, strings.Join(modes[1:], ", ")))
+			if why := network.BadMode(n.Mode); why != "" {
+				bad(why)
+			}
+			if n.CNI != nil {
+				if why := network.BadCNI(n.Mode, n.CNI.Args); why != "" {
+					bad(why)
+				}
+			}
+			for _, p := range slices.Concat(n.ReservedPorts, n.DynamicPorts) {
+				if p.IgnoreCollision && (p.Value == 0 || n.Mode != network.ModeHost) {
+					bad(fmt.Sprintf("port %q: ignore_collision is for static ports on the host's network", p.Label))
+				}
 			}
 			for _, problem := range network.BadDNS(n.DNS) {
 				bad(problem)

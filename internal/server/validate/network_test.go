@@ -33,7 +33,18 @@ func TestNetworksAreJudgedBeforeTheyAreRecorded(t *testing.T) {
 		net     job.NetworkResource
 		refusal string
 	}{
-		"another mode":   {job.NetworkResource{Mode: "cni/mesh"}, `mode "cni/mesh" is none`},
+		"another mode":   {job.NetworkResource{Mode: "brigde"}, `mode "brigde" is none; there are host, bridge, none`},
+		"no network":     {job.NetworkResource{Mode: "cni/../x"}, `mode "cni/../x" names no network`},
+		"one of plugins": {job.NetworkResource{Mode: "cni/lab", CNI: &job.CNI{Args: map[string]string{"A": "b"}}}, ""},
+		"args of two": {job.NetworkResource{Mode: "cni/lab", CNI: &job.CNI{Args: map[string]string{"A": "b;C=d"}}},
+			"neither name nor value may have ;"},
+		"args of none": {job.NetworkResource{Mode: "bridge", CNI: &job.CNI{}}, "cni is of networks of mode cni/NAME"},
+		"a port of several": {job.NetworkResource{Mode: "host",
+			ReservedPorts: []job.Port{{Label: "web", Value: 80, IgnoreCollision: true}}}, ""},
+		"one that nobody knows": {job.NetworkResource{Mode: "host",
+			DynamicPorts: []job.Port{{Label: "web", IgnoreCollision: true}}}, `port "web": ignore_collision is for`},
+		"a bridge's of several": {job.NetworkResource{Mode: "bridge",
+			ReservedPorts: []job.Port{{Label: "web", Value: 80, IgnoreCollision: true}}}, "on the host's network"},
 		"a bad resolver": {job.NetworkResource{Mode: "bridge", DNS: &job.DNS{Servers: []string{"x"}}}, "no IP address"},
 		"a long name":    {job.NetworkResource{Hostname: strings.Repeat("a", job.MaxExpanded+1)}, "is too long"},
 		"mode bridge":    {job.NetworkResource{Mode: "bridge"}, ""},

@@ -22,11 +22,7 @@ type fleet struct {
 // takes lists what keeps every ready node with the driver from taking a config. Where there is none, or one that does
 // not say, nothing is refused.
 func (f fleet) takes(driver string, config map[string]any) []error {
-	known, asked := f.taken[driver]
-	if !asked {
-		known = f.schemas(driver)
-		f.taken[driver] = known
-	}
+	known := f.schemasOf(driver)
 	var errs []error
 	var reasons []string
 	for _, s := range known {
@@ -46,6 +42,16 @@ func (f fleet) takes(driver string, config map[string]any) []error {
 		return errs
 	}
 	return []error{fault.Wrap(errors.New(strings.Join(reasons, "; and on other nodes: ")), fault.Invalid, "", "")}
+}
+
+// schemasOf is what the ready nodes with a driver take: what differs, once.
+func (f fleet) schemasOf(driver string) []taskconfig.Schema {
+	known, asked := f.taken[driver]
+	if !asked {
+		known = f.schemas(driver)
+		f.taken[driver] = known
+	}
+	return known
 }
 
 // denies tells whether every ready node with a driver says that no task runs as a user, and that there is one.

@@ -1,12 +1,14 @@
 package validate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/container"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
 )
@@ -16,17 +18,26 @@ type wish struct {
 	field, value string
 	option       string // of the agent's configuration
 	element      string // of the option's list; empty: the option is allowed or not
+	setting      string // of the agent's configuration; empty: the option itself
+	why          string // it has to be allowed
 }
 
 // wishes are those of a task. What is put in the place of ${…} only nodes know. A storage plugin that may act on its
 // node has the rest with that.
-func wishes(t *job.Task) (out []wish) {
+func (f fleet) wishes(t *job.Task) (out []wish) {
+	if t.Driver == container.Driver {
+		out = f.ofContainer(t)
+	}
 	if p := t.CSIPluginConfig; p != nil && p.NodeRole() {
-		return []wish{{"csi_plugin", "type " + strconv.Quote(p.Type), node.PermitCSINode, ""}}
+		w := wish{field: "csi_plugin", value: "type " + strconv.Quote(p.Type), option: node.PermitCSINode}
+		if t.Driver == container.Driver {
+			w.setting = container.Privileged.Setting
+		}
+		return append(out, w)
 	}
 	for _, m := range [][2]string{{"pid_mode", node.PermitHostPID}, {"ipc_mode", node.PermitHostIPC}} {
-		if t.Config[m[0]] == "host" {
-			out = append(out, wish{"config." + m[0], `"host"`, m[1], ""})
+		if t.Config[m[0]] == "host" && t.Driver != container.Driver {
+			out = append(out, wish{field: "config." + m[0], value: `"host"`, option: m[1]})
 		}
 	}
 	caps, _ := t.Config["cap_add"].([]any) // of another type it is refused by what the driver takes
@@ -36,7 +47,45 @@ func wishes(t *job.Task) (out []wish) {
 		if plain == "" || plain == "all" || strings.Contains(plain, "${") { // all are those that are allowed
 			continue
 		}
-		out = append(out, wish{"config.cap_add", "capability " + strconv.Quote(name), node.PermitCaps, plain})
+		out = append(out, wish{
+			field:   "config.cap_add",
+			value:   "capability " + strconv.Quote(name),
+			option:  node.PermitCaps,
+			element: plain,
+		})
+	}
+	return out
+}
+
+// ofContainer are the wishes that a config of the driver docker has beside. The node part of a storage plugin has what
+// makes root of the node with that.
+func (f fleet) ofContainer(t *job.Task) (out []wish) {
+	known := f.schemasOf(t.Driver)
+	if len(known) == 0 {
+		return nil
+	}
+	o := known[0].Form(t.Driver, t.Config)
+	for _, n := range container.Submitted(o) {
+		if p := t.CSIPluginConfig; p != nil && p.NodeRole() && n.Of == container.Privileged {
+			continue
+		}
+		out = append(out, wish{
+			field:   n.Field,
+			value:   "what it asks for",
+			option:  n.Of.Attribute,
+			setting: n.Of.Setting,
+			why:     n.Why,
+		})
+	}
+	if name := o.Text("runtime"); name != "" && !strings.Contains(name, "${") {
+		out = append(out, wish{
+			field:   "config.runtime",
+			value:   "runtime " + strconv.Quote(name),
+			option:  container.Runtimes,
+			element: name,
+			setting: "allow_runtimes",
+			why:     "it is not in the list, or the daemon does not have it",
+		})
 	}
 	return out
 }
@@ -44,7 +93,7 @@ func wishes(t *job.Task) (out []wish) {
 // unpermitted refuses what no ready node with the driver allows a task. Where there is none, or one that does not say,
 // nothing is refused.
 func (f fleet) unpermitted(t *job.Task) (errs []error) {
-	asked := wishes(t)
+	asked := f.wishes(t)
 	if len(asked) == 0 {
 		return nil
 	}
@@ -67,6 +116,9 @@ func (f fleet) unpermitted(t *job.Task) (errs []error) {
 		if has := allowed[w.option]; !w.among(has) {
 			what := fmt.Sprintf("%s is allowed by no ready node with the driver %q (%s)", w.value, t.Driver,
 				some(names))
+			if w.why != "" {
+				what += ": " + w.why
+			}
 			errs = append(errs, fault.WithHint(fault.New(fault.Invalid, "", w.field, what), w.wayOut(t.Driver, has)))
 		}
 	}
@@ -85,9 +137,9 @@ func (w wish) wayOut(driver string, has []string) string {
 	if w.element != "" {
 		slices.Sort(has)
 		return "they allow " + strings.Join(slices.Compact(has), ", ") + "; who runs the agents allows more by " +
-			w.option + " " + block
+			cmp.Or(w.setting, w.option) + " " + block
 	}
-	allow := "who runs the agents allows it by " + w.option + " = true " + block
+	allow := "who runs the agents allows it by " + cmp.Or(w.setting, w.option+" = true") + " " + block
 	if w.field == "csi_plugin" { // it is nothing without
 		return allow
 	}

@@ -52,7 +52,7 @@ func runnable(f fleet, j *job.Job, g *job.TaskGroup, t *job.Task) error {
 	for _, tmpl := range t.Templates {
 		wanted = append(wanted, tmpl.ChangeSignal)
 	}
-	for _, id := range workload.Shown(t) {
+	for _, id := range workload.Shown(g, t) {
 		wanted = append(wanted, id.ChangeSignal)
 	}
 	if known := listed(f.s, t.Driver, signals); known != nil {

@@ -13,7 +13,7 @@ import (
 const kept = 6
 
 // Prune forgets versions of the present job beyond the newest kept that no alloc refers to, but for the
-// newest stable one: a deployment that fails goes back to it.
+// newest stable one, to which a deployment that fails goes back, and for those with a name, which do not count.
 func Prune(tx *state.Tx, j *job.Job) {
 	versions := tx.JobVersions(nil, j.Namespace, j.ID)
 	if len(versions) <= kept {
@@ -27,8 +27,12 @@ func Prune(tx *state.Tx, j *job.Job) {
 	}
 	stays := map[uint64]bool{}
 	stable := slices.IndexFunc(versions, func(v *job.Job) bool { return v.Stable })
+	nameless := 0
 	for i, v := range versions {
-		if i < kept || i == stable || used[v.Version] {
+		if v.VersionTag == nil {
+			nameless++
+		}
+		if nameless <= kept || i == stable || used[v.Version] || v.VersionTag != nil {
 			stays[v.Version] = true
 			continue
 		}

@@ -35,8 +35,9 @@ type Cluster struct {
 	Members []*Member // changed under mu, by the test alone
 	Trust   *certificates.Cluster
 	raft    raftlog.Config // of each, but for its network and the voters
-	base    string         // of all their directories
-	begun   int            // so many began the cluster; the others joined
+	more    []func(*server.Config)
+	base    string // of all their directories
+	begun   int    // so many began the cluster; the others joined
 
 	mu    sync.Mutex
 	cut   map[[2]string]bool       // links that carry nothing
@@ -69,12 +70,13 @@ func Start(t testing.TB, count int) *Cluster {
 	return StartWith(t, count, raftlog.Config{})
 }
 
-// StartWith is Start with a log that is set up like this.
-func StartWith(t testing.TB, count int, raft raftlog.Config) *Cluster {
+// StartWith is Start with a log that is set up like this, and with what else each server is to have.
+func StartWith(t testing.TB, count int, raft raftlog.Config, more ...func(*server.Config)) *Cluster {
 	t.Helper()
 	c := &Cluster{
 		t:     t,
 		raft:  raft,
+		more:  more,
 		Trust: certificates.New(t, ids.New()),
 		cut:   map[[2]string]bool{},
 		held:  map[string]chan struct{}{},
@@ -153,6 +155,9 @@ func (m *Member) Start() {
 		Raft:    m.c.raft,
 	}
 	cfg.Raft.Network = streams{m}
+	for _, set := range m.c.more {
+		set(&cfg)
+	}
 	for _, other := range m.c.founders(m) {
 		cfg.Raft.Voters = append(cfg.Raft.Voters, raftlog.Voter{ID: other.Name, Address: other.Name})
 	}

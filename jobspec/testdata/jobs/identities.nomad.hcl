@@ -20,6 +20,10 @@ job "identities" {
         filepath      = "local/vault.jwt"
         change_mode   = "signal"
         change_signal = "SIGHUP"
+
+        extra_claims {
+          unique_id = "${job.region}:${job.namespace}:${job.id}"
+        }
       }
     }
   }

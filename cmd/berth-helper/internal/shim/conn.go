@@ -228,27 +228,7 @@ func (c *conn) launch(payload []byte) (shimproto.Message, error) {
 	if ended != nil {
 		return ended, nil
 	}
-	h := c.hangup()
-	reply, err := p.answer(h.over)
-	launched, ok := reply.(*shimproto.Launched)
-	if !ok || err != nil {
-		return reply, err
-	}
-	return nil, c.handOver(p, launched, h)
-}
-
-// handOver tells the agent what was launched. One that hangs up before it has read that has no handle of it, as if it
-// had gone before the start: the kernel resets the conversation of a peer that closes with something unread.
-func (c *conn) handOver(p *process, launched *shimproto.Launched, h *hangup) error {
-	err := shimproto.Write(c, shimproto.TypeDone, launched)
-	if err == nil {
-		<-h.over
-		err = h.reset
-	}
-	if err != nil {
-		return errors.Join(hungUp(err), p.lose())
-	}
-	return nil
+	return p.answer(c.hangup())
 }
 
 func (c *conn) signal(payload []byte) (shimproto.Message, error) {
@@ -282,7 +262,7 @@ func (c *conn) kill(payload []byte) (shimproto.Message, error) {
 		if err := p.stop(unix.Signal(m.Number), time.Duration(m.Grace)); err != nil {
 			return nil, err
 		}
-		if err := p.awaitGone(c.hangup().over); err != nil {
+		if err := p.awaitGone(c.hangup()); err != nil {
 			return nil, err
 		}
 		if _, ended, err = c.shim.find(m.Named); err != nil {
@@ -295,22 +275,13 @@ func (c *conn) kill(payload []byte) (shimproto.Message, error) {
 	return &ended.Exit, nil
 }
 
-// hangup is the end of a conversation.
-type hangup struct {
-	over  chan struct{} // closed when the agent has hung up
-	reset error         // then: that it had not read all that was sent
-}
-
-// hangup watches for the agent's end of the conversation. Nothing more is read from it.
-func (c *conn) hangup() *hangup {
-	h := &hangup{over: make(chan struct{})}
+// hangup is closed when the agent has hung up. Nothing more is read from it.
+func (c *conn) hangup() <-chan struct{} {
+	over := make(chan struct{})
 	c.shim.goAsync("hangup", func() error {
-		defer close(h.over)
+		defer close(over)
 		_, _, err := shimproto.Read(c.file)
-		if errors.Is(err, unix.ECONNRESET) {
-			h.reset = err
-		}
 		return hungUp(err)
 	})
-	return h
+	return over
 }

@@ -10,12 +10,14 @@ import (
 
 	"berth/cmd/berth-helper/internal/spawn"
 	"berth/internal/base/fault"
+	"berth/internal/cgroup"
 	"berth/internal/shimproto"
 )
 
 // session is one command run beside a process.
 type session struct {
 	conn  *conn
+	group *cgroup.Group // of the process beside which it runs
 	child *spawn.Child
 	stdin *os.File
 	outs  []*os.File
@@ -48,7 +50,7 @@ func (c *conn) exec(payload []byte) (shimproto.Message, error) {
 	case e.Ended:
 		return nil, fault.New(fault.Conflict, "exec in", "process "+m.Name, "it has ended")
 	}
-	s := &session{conn: c}
+	s := &session{conn: c, group: p.cgroup}
 	err = s.start(p, &m)
 	if code, is := spawn.ExitCode(err); is {
 		return nil, hungUp(c.sayUnrunnable(err, code, m.TTY))
@@ -137,9 +139,15 @@ func (s *session) closeFiles() {
 	}
 }
 
-// abandon kills the command of an agent that hung up.
+// abandon kills the command of an agent that hung up, and what it has started. Of that only daemons stay, which have
+// left its session and whose parents have ended: they end with the task.
 func (s *session) abandon() {
-	s.child.SignalGroup(unix.SIGHUP)
+	s.child.SignalGroup(unix.SIGSTOP) // it starts nothing more, and nobody becomes the child of another
+	for range killRounds {
+		if !killOffspring(s.child.PID, s.group.Processes()) {
+			break
+		}
+	}
 	s.child.SignalGroup(unix.SIGKILL)
 	<-s.child.Done()
 	s.closeFiles()

@@ -80,6 +80,9 @@ func (p *process) start() error {
 	if err := p.cgroup.Create(cgroup.Limits(p.launch.Limits)); err != nil {
 		return err
 	}
+	if err := keepFromDevices(p.cgroup.TaskLeaf(), p.launch.Isolate); err != nil {
+		return err
+	}
 	report, err := p.enclose()
 	if err != nil {
 		return err
@@ -141,8 +144,9 @@ func (p *process) spec(argv []string) spawn.Spec {
 		Cgroup: p.cgroup.TaskLeaf(),
 		Netns:  p.init.netns,
 		Reach:  p.launch.Reach,
+		OOM:    p.launch.OOMScore,
 	}
-	s.Join, s.Back = p.cgroup.Joins()
+	s.Visit.Join, s.Visit.Back = p.cgroup.Joins()
 	if iso := p.launch.Isolate; iso != nil {
 		s.Enter = &spawn.Enter{
 			PidFD:   int(p.init.child.PidFD.Fd()),
@@ -155,6 +159,7 @@ func (p *process) spec(argv []string) spawn.Spec {
 			Ambient:         iso.Ambient,
 			NoNewPrivileges: iso.NoNewPrivileges,
 			Filter:          iso.Filter,
+			Writable:        writable(iso),
 		}
 	}
 	return s
@@ -172,19 +177,14 @@ func namespaces(iso *shimproto.Isolate) int {
 	return flags
 }
 
-// answer tells a conversation how the launch went. One that ends before gives the launch up, unless others want it
-// too or have its handle.
+// answer tells a conversation how the launch went. One that ends before changes nothing: an agent that dies in the
+// midst of a launch comes back and asks for the same attempt, which may have done its work by then and must not run
+// twice. Whoever does not want it any more kills it.
 func (p *process) answer(hangup <-chan struct{}) (shimproto.Message, error) {
-	p.mu.Lock()
-	p.state.wanting++
-	p.mu.Unlock()
 	select {
 	case <-p.started:
 	case <-hangup:
-		return nil, p.lose()
-	}
-	if isClosed(hangup) { // nobody has the handle of what was started
-		return nil, p.lose()
+		return nil, fault.New(fault.Canceled, "launch", p.subject(), "the agent hung up")
 	}
 	p.mu.Lock()
 	err, cancelled := p.state.err, p.state.cancelled
@@ -220,23 +220,6 @@ func isClosed(ch <-chan struct{}) bool {
 	default:
 		return false
 	}
-}
-
-// lose notes that a conversation has ended which never learned how the launch went. With the last one the launch is
-// given up, unless the process has ended by itself: then its end is what the next one learns.
-func (p *process) lose() error {
-	p.mu.Lock()
-	p.state.wanting--
-	running := p.state.running
-	given := p.state.wanting == 0 && !isClosed(p.ended)
-	if given {
-		p.cancel()
-	}
-	p.mu.Unlock()
-	if given && running {
-		p.teardown()
-	}
-	return fault.New(fault.Canceled, "launch", p.subject(), "the agent hung up")
 }
 
 // cancel gives the launch up. The caller holds the lock.

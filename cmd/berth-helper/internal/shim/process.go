@@ -40,8 +40,7 @@ type process struct {
 type state struct {
 	err         error // why it did not start
 	running     bool  // its main process was started
-	wanting     int   // conversations that wait for the start, or have the handle of what was started
-	answered    bool  // one of them was sent it
+	answered    bool  // a conversation was sent that it runs
 	cancelled   bool  // the launch was given up
 	asked       bool  // it was asked to end
 	deadline    int64 // of CLOCK_BOOTTIME, for its end; 0: none

@@ -17,6 +17,7 @@ import (
 	"berth/internal/base/bootclock"
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/base/procs"
 	"berth/internal/cgroup"
 	"berth/internal/shimproto"
 )
@@ -54,7 +55,7 @@ func Run(ctx context.Context, alloc, slice, socket string, listener int) error {
 	if err != nil {
 		return err
 	}
-	start, err := shimproto.StartTime(os.Getpid())
+	start, err := procs.StartTime(os.Getpid())
 	if err != nil {
 		return err
 	}

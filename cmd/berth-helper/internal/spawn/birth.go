@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -32,6 +33,7 @@ type birth struct {
 	parent     int  // as the child sees it
 	confined   bool // its groups are the root of all that it sees of them, and it writes no core dumps
 	filter     *unix.SockFprog
+	oom        []byte // what is written as its oom_score_adj; empty: nothing
 
 	signals unix.Sigset_t // the mask that the program starts with
 	report  int           // where the child says why it did not become the program
@@ -56,6 +58,7 @@ type cloneArgs struct {
 const (
 	stepFork = iota
 	stepSession
+	stepOOM
 	stepGroups
 	stepUsers
 	stepUser
@@ -70,8 +73,8 @@ const (
 	stepExec
 )
 
-var stepNames = [...]string{"fork", "lead a session", "see its own groups alone", "enter its user namespace",
-	"become the user",
+var stepNames = [...]string{"fork", "lead a session", "be killed sooner than others", "see its own groups alone",
+	"enter its user namespace", "become the user",
 	"keep the capabilities", "enter the working directory", "end with the shim", "take over the descriptors",
 	"take over the terminal", "limit its core dumps", "unblock signals", "load the filter of system calls", "run"}
 
@@ -176,6 +179,9 @@ func (b *birth) child() (step int, errno unix.Errno) {
 	if _, _, errno = unix.RawSyscall(unix.SYS_SETSID, 0, 0, 0); errno != 0 {
 		return stepSession, errno
 	}
+	if errno = b.score(); errno != 0 {
+		return stepOOM, errno
+	}
 	// It stands in its groups now: a namespace that was made with the others would begin at those of the shim.
 	if b.confined {
 		if _, _, errno = unix.RawSyscall(unix.SYS_UNSHARE, unix.CLONE_NEWCGROUP, 0, 0); errno != 0 {
@@ -217,6 +223,29 @@ func (b *birth) child() (step int, errno unix.Errno) {
 		}
 	}
 	return b.become()
+}
+
+// oomFile is what the score is written into, as the kernel takes a path.
+var oomFile = [...]byte{'/', 'p', 'r', 'o', 'c', '/', 's', 'e', 'l', 'f', '/', 'o', 'o', 'm', '_', 's', 'c', 'o', 'r',
+	'e', '_', 'a', 'd', 'j', 0}
+
+// score makes the kernel kill the child sooner than others when the node is out of memory.
+//
+//go:norace
+//go:nosplit
+func (b *birth) score() unix.Errno {
+	if len(b.oom) == 0 {
+		return 0
+	}
+	cwd := unix.AT_FDCWD
+	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(cwd), uintptr(unsafe.Pointer(&oomFile)),
+		unix.O_WRONLY|unix.O_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	_, _, errno = unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&b.oom[0])), uintptr(len(b.oom)))
+	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
+	return errno
 }
 
 // become turns the child into its program.
@@ -295,6 +324,9 @@ func (u *user) become() (step int, errno unix.Errno) {
 // birth prepares what the child does.
 func (s *Spec) birth(path string) (*birth, error) {
 	b := &birth{terminal: s.TTY != nil}
+	if s.OOM != 0 {
+		b.oom = strconv.AppendInt(nil, int64(s.OOM), 10)
+	}
 	var err, e error
 	if b.path, err = unix.BytePtrFromString(path); err != nil {
 		return nil, err

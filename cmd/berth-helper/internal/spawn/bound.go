@@ -26,7 +26,10 @@ func (s *Spec) bound() error {
 	if err := privilege.ForbidNew(); err != nil {
 		return err
 	}
-	return privilege.ScopeSockets()
+	if s.Bound.Writable == nil {
+		return privilege.ScopeSockets()
+	}
+	return privilege.WallFiles(s.Bound.Writable)
 }
 
 // freshKeyring gives the thread a session keyring that nobody else has. It is root's, so that many tasks of one user do

@@ -35,9 +35,9 @@ type Spec struct {
 	User   *shimproto.User
 	Files  []*os.File // 0, 1, 2 …
 	TTY    *Size      // a new terminal instead of Files
-	// Cgroup is the v2 leaf that the child is born in; Join and Back are the v1 files of cgroup.Group.Joins.
-	Cgroup     string
-	Join, Back []string
+	// Cgroup is the v2 leaf that the child is born in; the first version has groups of its own.
+	Cgroup string
+	Visit  Visit
 	// Netns is the network namespace that the child lives in; nil: the helper's.
 	Netns *os.File
 	// Enter are the namespaces of an init stage; Clone are new ones.
@@ -45,7 +45,11 @@ type Spec struct {
 	Clone uintptr
 	Bound *Bound           // nil: the helper's own capabilities
 	Reach *shimproto.Reach // nil: all that its user may enter
+	OOM   int              // its oom_score_adj; 0: the helper's
 }
+
+// Visit has the files of cgroup.Group.Joins: those that the child is born in, and the way back.
+type Visit struct{ Join, Back []string }
 
 // Enter names the namespaces to enter.
 type Enter struct {
@@ -62,6 +66,8 @@ type Bound struct {
 	Ambient         []int
 	NoNewPrivileges bool
 	Filter          []byte // of system calls: shimproto.Isolate.Filter
+	// Writable are the paths, as the child sees them, beneath which it may change files; nil: all that are mounted so.
+	Writable []string
 }
 
 // Child is a started process.
@@ -205,7 +211,7 @@ func (s *Spec) fork() (*Child, error) {
 	if err != nil {
 		return c, err
 	}
-	if c.visit, err = cgroup.Begin(s.Join, s.Back); err != nil {
+	if c.visit, err = cgroup.Begin(s.Visit.Join, s.Visit.Back); err != nil {
 		return c, err
 	}
 	if err := s.join(); err != nil {

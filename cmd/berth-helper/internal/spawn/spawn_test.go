@@ -143,7 +143,7 @@ func TestWhyNothingWasStarted(t *testing.T) {
 		{"too many arguments", Spec{Argv: []string{"/bin/true", strings.Repeat("x", 1<<20)}}},
 		{"no such cgroup", Spec{Argv: []string{"/bin/true"}, Cgroup: "/no/such/cgroup"}},
 		{"no such v1 group",
-			Spec{Argv: []string{"/bin/true"}, Join: []string{"/no/such/group"}, Back: []string{"/dev/null"}}},
+			Spec{Argv: []string{"/bin/true"}, Visit: Visit{[]string{"/no/such/group"}, []string{"/dev/null"}}}},
 		{"no such namespaces", Spec{Argv: []string{"/bin/true"}, Enter: &Enter{PidFD: -1, Flags: unix.CLONE_NEWNS}}},
 	} {
 		child, _, err := n.start(c.spec)
@@ -285,7 +285,7 @@ func TestAChildOnATerminalLeadsItsSession(t *testing.T) {
 func TestAStartWhoseThreadIsLostFails(t *testing.T) {
 	g, _ := lifecycle.NewGroup(t.Context())
 	// without a way back
-	_, err := Start(g, Spec{Argv: []string{"/bin/true"}, Cgroup: "/", Join: []string{"/dev/null"}})
+	_, err := Start(g, Spec{Argv: []string{"/bin/true"}, Cgroup: "/", Visit: Visit{Join: []string{"/dev/null"}}})
 	if !fault.Has(err, fault.Internal) {
 		t.Errorf("it says %v", err)
 	}

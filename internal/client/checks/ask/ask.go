@@ -1,5 +1,5 @@
-// Package ask owns how a service is asked whether it works: over TCP, HTTP or the gRPC health checking protocol. Only
-// package checks imports it.
+// Package ask owns how a service is asked whether it works: over TCP, HTTP or the gRPC health checking protocol, or by
+// a command. Only package checks imports it.
 package ask
 
 import (

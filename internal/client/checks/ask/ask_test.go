@@ -91,6 +91,24 @@ func TestByHTTP(t *testing.T) {
 	}
 }
 
+// TestABodyWithoutAnEndIsNotRead: of what a service answers no more is read than is shown.
+func TestABodyWithoutAnEndIsNotRead(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		for {
+			if _, err := w.Write([]byte(strings.Repeat("x", 1<<12))); err != nil {
+				return // who asked has heard enough
+			}
+		}
+	}))
+	defer s.Close()
+	a := ask.Ask(t.Context(), check(s.Listener.Addr().String(), job.CheckHTTP))
+	if a.Passed || a.StatusCode != 503 || !strings.HasPrefix(a.Output, "503 Service Unavailable\nxxx") ||
+		len(a.Output) > ask.MaxOutput+4 {
+		t.Errorf("%d bytes: %.80q", len(a.Output), a.Output)
+	}
+}
+
 // TestByTLS: a certificate that nobody vouches for does not pass, unless the job says that it need not.
 func TestByTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

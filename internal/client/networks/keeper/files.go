@@ -47,12 +47,12 @@ func (k *Keeper) files(r *Record, w networks.Want) (out driver.Network, warnings
 		write(hosts, strings.Join(nodes, "")+"127.0.1.1 "+name+"\n")
 		write(hostname, name+"\n")
 	}
-	if w.DNS == nil && !r.bridged() {
+	if w.DNS == nil && !r.connected() {
 		return out, nil, err
 	}
 	nodes, readErr := readAny(nodeResolvers...)
 	text, unreachable := network.Resolver(w.DNS, nodes...)
-	if unreachable && r.bridged() {
+	if unreachable && r.connected() {
 		warnings = append(warnings, "The node resolves names by its loopback alone, which is not reached from the "+
 			"allocation's network: name servers in the dns block of the group's network")
 	}

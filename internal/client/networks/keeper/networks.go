@@ -8,8 +8,9 @@ package keeper
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +25,8 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/network"
 	"berth/internal/port/bridge"
+	"berth/internal/port/cni"
+	"berth/internal/port/driver"
 	"berth/internal/port/kv"
 )
 
@@ -65,8 +68,11 @@ type Config struct {
 	Store   *kv.Store
 	Boot    string
 	Bridge  bridge.Bridge // its Owner is filled in
+	Plugins cni.Plugins
 	Owners  Owners
-	Log     *slog.Logger
+	// Maker finds the driver that makes namespaces of allocs itself; nil: there is none.
+	Maker func(name string) (driver.NetworkMaker, error)
+	Log   *slog.Logger
 }
 
 // Keeper keeps the networks.
@@ -75,10 +81,11 @@ type Keeper struct {
 	dir  string
 	walk func(step) error // calls a step
 
-	mu      sync.Mutex // held while the kernel is spoken with: one change at a time
+	mu      sync.Mutex // held while the kernel is spoken with, but for what a release takes down
 	records map[string]*Record
 	applied []network.Published // as this run of the agent wrote the table; nil: it has not
 	dropped string              // which chains of others drop what is forwarded, as it was last said
+	unused  time.Time           // since when the bridge, which is there, has no alloc; zero: it is not known to be so
 }
 
 // New loads the journal. It makes nothing.
@@ -131,6 +138,23 @@ func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, err
 	if !ids.IsUUID(string(w.Alloc)) {
 		return nil, fault.New(fault.Invalid, "make", "a network", "the allocation's id is no UUID")
 	}
+	made := &networks.Made{}
+	by, err := k.byDriver(ctx, w)
+	var r *Record
+	if err == nil {
+		r, err = k.begin(ctx, w, by, made)
+	}
+	if err == nil && r.plugged() {
+		err = k.plug(ctx, r, w, made)
+	}
+	if err != nil {
+		return nil, fault.Note(err, "make", "the network of allocation "+ids.Short(w.Alloc))
+	}
+	return made, nil
+}
+
+// begin makes all of a network that is made without CNI plugins.
+func (k *Keeper) begin(ctx context.Context, w networks.Want, by *maker, made *networks.Made) (*Record, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := &Record{Alloc: w.Alloc, Mode: w.Mode}
@@ -142,35 +166,40 @@ func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, err
 		return nil, err
 	}
 	if err := r.choose(k.cfg.Bridge.IPv4, k.cfg.Bridge.IPv6, taken(k.records)); err != nil {
-		return nil, err
+		return nil, fault.Note(err, "connect", fmt.Sprintf("it to bridge %q", k.cfg.Bridge.Name))
 	}
 	if err := k.unheard(ctx, r, old); err != nil {
-		return nil, fault.Note(err, "make", "the network of allocation "+ids.Short(w.Alloc))
+		return nil, err
 	}
 	again := old != nil && old.Boot == k.cfg.Boot
 	r.Boot = k.cfg.Boot
-	made := &networks.Made{Status: r.status(w.DNS)}
-	fresh := false
+	made.Status = r.status(w.DNS)
+	if by != nil {
+		made.Network.By, made.Network.Made = by.Driver, by.Made
+	}
 	err := k.all(
 		step{"record", func() error { return k.save(r) }},
 		step{"make its directory", func() error { return makeDir(k.place(r, "")) }},
-		step{"write its files", func() (err error) {
-			made.Network, made.Warnings, err = k.files(r, w)
-			return err
-		}},
 	)
+	if err == nil && !r.plugged() {
+		err = k.writeFiles(r, w, made)
+	}
+	fresh := false
 	if err == nil && r.isolated() {
 		err = k.walk(step{"make its namespace", func() (err error) {
+			if by != nil {
+				fresh, err = bridge.HoldNamespace(by.Made.Path, k.place(r, nsName))
+				return err
+			}
 			fresh, err = bridge.MakeNamespace(ctx, k.place(r, nsName))
 			return err
 		}})
-		made.Network.Namespace = k.place(r, nsName)
 	}
 	if err == nil && r.bridged() {
 		err = k.connect(r)
 	}
 	if err != nil {
-		return nil, fault.Note(err, "make", "the network of allocation "+ids.Short(w.Alloc))
+		return nil, err
 	}
 	if again && fresh {
 		made.Warnings = append(made.Warnings, "Its network namespace was gone and is made anew: tasks that run keep "+
@@ -179,16 +208,36 @@ func (k *Keeper) Make(ctx context.Context, w networks.Want) (*networks.Made, err
 	if r.bridged() {
 		made.Warnings = append(made.Warnings, k.droppers()...)
 	}
-	return made, nil
+	return r, nil
+}
+
+// writeFiles writes the files of an alloc's network, and tells the driver of it.
+func (k *Keeper) writeFiles(r *Record, w networks.Want, made *networks.Made) error {
+	return k.walk(step{"write its files", func() error {
+		out, warnings, err := k.files(r, w)
+		out.By, out.Made = made.Network.By, made.Network.Made
+		if w.DNS != nil {
+			out.Resolver = driver.Resolver{Servers: w.DNS.Servers, Searches: w.DNS.Searches, Options: w.DNS.Options}
+		}
+		made.Network = out
+		made.Warnings = append(made.Warnings, warnings...)
+		if r.isolated() {
+			made.Network.Namespace = k.place(r, nsName)
+		}
+		return err
+	}})
 }
 
 // unheard refuses ports at which programs of the node listen, before the first record of an alloc says that they lead
 // to it: the agent's own port would be an alloc's else, with the tokens that people send there.
 func (k *Keeper) unheard(ctx context.Context, r, old *Record) error {
-	if old != nil || !r.bridged() {
+	if old != nil || !r.connected() {
 		return nil
 	}
 	v4, v6 := r.addresses()
+	if r.plugged() { // the plugins choose, and it is asked before
+		v4, v6 = netip.IPv4Unspecified(), netip.IPv6Unspecified()
+	}
 	for _, p := range network.Publish(r.Ports, v4, v6) {
 		if err := bridge.Listening(ctx, p); err != nil {
 			return err
@@ -201,7 +250,7 @@ func (k *Keeper) unheard(ctx context.Context, r, old *Record) error {
 // allocs from the node's loopback.
 func (k *Keeper) connect(r *Record) error {
 	v4, v6 := r.addresses()
-	return k.all(
+	err := k.all(
 		step{"make the bridge", k.cfg.Bridge.Ensure},
 		step{"write the table", k.apply},
 		step{"connect it", func() error {
@@ -213,11 +262,20 @@ func (k *Keeper) connect(r *Record) error {
 			})
 		}},
 	)
+	if err == nil {
+		k.unused = time.Time{}
+	}
+	return err
 }
 
-// apply writes the table if it is to say something else.
+// apply writes the table if it is to say something else, or if others have removed it while no alloc was there.
 func (k *Keeper) apply() error {
 	want := published(k.records)
+	if k.applied != nil && !k.unused.IsZero() {
+		if there, err := k.cfg.Bridge.Applied(); err != nil || !there {
+			k.applied = nil
+		}
+	}
 	if k.applied != nil && slices.Equal(want, k.applied) {
 		return nil
 	}
@@ -237,43 +295,91 @@ func (k *Keeper) apply() error {
 	return nil
 }
 
-// Release releases the network of an alloc, and the bridge with the last one. It may be repeated, and returns nil when
-// nothing is left.
-func (k *Keeper) Release(id ids.Alloc) error {
+// Release releases the network of an alloc. It may be repeated, and returns nil when nothing is left. The kernel takes
+// its time for that, in which others are made.
+func (k *Keeper) Release(ctx context.Context, id ids.Alloc) error {
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	r := k.records[string(id)]
+	k.mu.Unlock()
 	if r == nil {
-		return nil
+		if by, err := k.madeBy(id); by == nil || err != nil {
+			return err
+		}
+		r = &Record{Alloc: id, Mode: network.ModeNone, Boot: k.cfg.Boot} // it came no further than its driver
 	}
-	return fault.Note(k.release(r), "release", "the network of allocation "+ids.Short(id))
+	err := k.detach(ctx, r) // without the lock, as attach
+	if err == nil {
+		err = k.locked(func() error { return k.close(r) })
+	}
+	if err == nil {
+		err = k.takeDown(ctx, r)
+	}
+	if err == nil {
+		err = k.locked(func() error { return k.forget(r) })
+	}
+	return fault.Note(err, "release", "the network of allocation "+ids.Short(id))
 }
 
-// release takes down what a record knows. The caller holds the lock.
-func (k *Keeper) release(r *Record) error {
-	ending := *r
-	ending.Ending = true
-	err := k.all(step{"record", func() error { return k.save(&ending) }})
-	if err == nil && r.bridged() {
-		err = k.all(
-			step{"write the table", k.applyRest},
-			step{"disconnect it", func() error { return k.cfg.Bridge.Disconnect(network.Link(r.Alloc)) }},
-		)
+func (k *Keeper) locked(do func() error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return do()
+}
+
+// release takes down what a record knows, of an alloc that is gone. The caller holds the lock.
+func (k *Keeper) release(ctx context.Context, r *Record) error {
+	err := k.close(r)
+	if err == nil {
+		err = k.detach(ctx, r)
+	}
+	if err == nil {
+		err = k.takeDown(ctx, r)
 	}
 	if err != nil {
 		return err
 	}
+	return k.forget(r)
+}
+
+// close writes down that a network ends, from when on no port leads to it. The caller holds the lock.
+func (k *Keeper) close(r *Record) error {
+	ending := *r
+	ending.Ending = true
+	err := k.all(step{"record", func() error { return k.save(&ending) }})
+	if err == nil && r.bridged() {
+		err = k.all(step{"write the table", k.applyRest})
+	}
+	return err
+}
+
+// takeDown removes what the kernel has of a network that ends, and its files.
+func (k *Keeper) takeDown(ctx context.Context, r *Record) error {
+	if r.bridged() {
+		err := k.all(step{"disconnect it", func() error { return k.cfg.Bridge.Disconnect(network.Link(r.Alloc)) }})
+		if err != nil {
+			return err
+		}
+	}
 	return k.all(
 		step{"release its namespace", func() error { return bridge.RemoveNamespace(k.place(r, nsName)) }},
+		step{"have its driver end it", func() error { return k.endByDriver(ctx, r.Alloc) }},
 		step{"remove its directory", func() error { return os.RemoveAll(k.place(r, "")) }},
-		step{"remove the bridge", k.removeUnused},
-		step{"erase its record", func() error { return k.erase(r) }},
 	)
 }
 
-// applyRest writes the table without what is released; with the last alloc it goes anyway.
+// forget erases the record of a network of which nothing is left. The caller holds the lock.
+func (k *Keeper) forget(r *Record) error {
+	err := k.all(step{"erase its record", func() error { return k.erase(r) }})
+	if err == nil && r.bridged() && !anyBridged(k.records) {
+		k.unused = time.Now()
+	}
+	return err
+}
+
+// applyRest writes the table without what is released. With the last alloc, one that this run of the agent has not
+// written goes with the bridge.
 func (k *Keeper) applyRest() error {
-	if len(published(k.records)) == 0 && k.others() == 0 {
+	if k.applied == nil && k.others() == 0 {
 		return nil
 	}
 	return k.apply()
@@ -287,15 +393,6 @@ func (k *Keeper) others() (n int) {
 		}
 	}
 	return n
-}
-
-// removeUnused takes the bridge down when every alloc on it is being released.
-func (k *Keeper) removeUnused() error {
-	if !anyBridged(k.records) || k.others() > 0 {
-		return nil
-	}
-	k.applied = nil
-	return k.cfg.Bridge.Remove()
 }
 
 func (k *Keeper) save(r *Record) error {
@@ -338,50 +435,4 @@ func (k *Keeper) droppers() []string {
 		return nil
 	}
 	return []string{text}
-}
-
-// Run releases what no alloc wants, and makes again what others have taken away, until ctx ends.
-func (k *Keeper) Run(ctx context.Context) error {
-	tick := time.NewTicker(verifyPeriod)
-	defer tick.Stop()
-	for {
-		changed := k.cfg.Owners.Changed()
-		undecided := k.sweep(ctx)
-		if !undecided {
-			changed = nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		case <-tick.C:
-		}
-		k.verify()
-	}
-}
-
-// verify makes bridge, table and links again where somebody has removed them.
-func (k *Keeper) verify() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.others() == 0 {
-		return
-	}
-	there, err := k.cfg.Bridge.Whole()
-	if err == nil && there {
-		return
-	}
-	if err == nil {
-		k.cfg.Log.Warn("somebody has removed the bridge of the allocations or its nftables table; they are made again",
-			"bridge", k.cfg.Bridge.Name)
-		k.applied = nil
-	}
-	for _, id := range slices.Sorted(maps.Keys(k.records)) {
-		if r := k.records[id]; err == nil && r.bridged() && !r.Ending {
-			err = k.connect(r)
-		}
-	}
-	if err != nil {
-		k.cfg.Log.Error("networks of allocations could not be looked after", logkey.Error, err)
-	}
 }

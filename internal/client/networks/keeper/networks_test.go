@@ -1,6 +1,7 @@
 package keeper_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/nftables"
 	"github.com/vishvananda/netlink"
 
 	"berth/internal/base/fault"
@@ -22,11 +25,9 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/network"
 	"berth/internal/port/bridge"
-	"berth/internal/testkit/ownnetwork"
+	"berth/internal/port/cni"
+	"berth/internal/port/driver"
 )
-
-// TestMain runs the tests in a network namespace of their own.
-func TestMain(m *testing.M) { ownnetwork.Main(m) }
 
 // owners are the allocs that the node knows, and those of which processes live.
 type owners struct{ known, alive []ids.Alloc }
@@ -48,6 +49,9 @@ type rig struct {
 	subnet string
 	store  *localstate.Store
 	k      *keeper.Keeper
+
+	plugins cni.Plugins
+	maker   func(string) (driver.NetworkMaker, error)
 }
 
 func newRig(t *testing.T) *rig {
@@ -56,6 +60,7 @@ func newRig(t *testing.T) *rig {
 		t.Skip("network namespaces need root")
 	}
 	r := &rig{t: t, dir: t.TempDir(), boot: "boot 1", subnet: network.DefaultSubnet}
+	r.plugins = cni.Plugins{Path: []string{filepath.Join(r.dir, "bin")}, Dir: filepath.Join(r.dir, "conf")}
 	t.Cleanup(r.unmount)
 	r.start()
 	t.Cleanup(func() {
@@ -75,6 +80,9 @@ func (r *rig) unmount() {
 		if err := bridge.RemoveNamespace(path); err != nil {
 			r.t.Error(err)
 		}
+	}
+	if err := (&bridge.Bridge{Name: network.DefaultBridge, Owner: r.dir}).Remove(); err != nil {
+		r.t.Error(err)
 	}
 }
 
@@ -99,13 +107,22 @@ func (r *rig) start() {
 		Store:   r.store.KV,
 		Boot:    r.boot,
 		Bridge:  bridge.Bridge{Name: network.DefaultBridge, IPv4: v4, IPv6: v6},
+		Plugins: r.plugins,
 		Owners:  &r.owners,
+		Maker:   r.maker,
 		Log:     slog.New(slog.DiscardHandler),
 	})
 	must(r.t, err)
 }
 
+// stop is an orderly end of the agent.
 func (r *rig) stop() {
+	r.t.Helper()
+	keeper.Leave(r.k)
+	r.crash()
+}
+
+func (r *rig) crash() {
 	r.t.Helper()
 	must(r.t, r.store.Close())
 }
@@ -113,7 +130,7 @@ func (r *rig) stop() {
 // restart is a crash of the agent and its next run.
 func (r *rig) restart() {
 	r.t.Helper()
-	r.stop()
+	r.crash()
 	r.start()
 }
 
@@ -193,7 +210,7 @@ func TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere(t *testing.T) {
 							t.Error("what an alloc wants is undecided")
 						}
 						r.works(w)
-						must(t, r.k.Release(w.Alloc))
+						must(t, r.k.Release(r.t.Context(), w.Alloc))
 						return
 					}
 					if keeper.Sweep(r.k, t.Context()) {
@@ -209,16 +226,77 @@ func TestAfterACrashAtAnyStepNothingIsLeftOrEverythingIsThere(t *testing.T) {
 				_, err := r.k.Make(t.Context(), w)
 				must(t, err)
 				over := crashAt(r.k, n)
-				err = r.k.Release(w.Alloc)
+				err = r.k.Release(r.t.Context(), w.Alloc)
 				if done = over(); done != (err == nil) || err != nil && !errors.Is(err, errCrash) {
 					t.Fatal(err)
 				}
 				r.restart()
 				r.owners.known = []ids.Alloc{w.Alloc}
-				must(t, r.k.Release(w.Alloc)) // its runner comes here again
+				keeper.Sweep(r.k, t.Context())
+				must(t, r.k.Release(r.t.Context(), w.Alloc)) // its runner comes here again
 			})
 		}
 	}
+}
+
+// TestTheBridgeWaitsAWhileForTheNextAlloc: it stays when the last alloc has gone, and no port leads to that any more;
+// the next one finds it, with a table that others have removed meanwhile. After a while without allocs it is taken
+// down, by the run of the agent that follows a crash at once, and by one that ends in order.
+func TestTheBridgeWaitsAWhileForTheNextAlloc(t *testing.T) {
+	r := newRig(t)
+	visit := func(ports ...alloc.PortMapping) int {
+		t.Helper()
+		w := want(network.ModeBridge, 8080)
+		w.Ports = ports
+		r.works(w)
+		must(t, r.k.Release(t.Context(), w.Alloc))
+		keeper.Sweep(r.k, t.Context())
+		if got := r.left(); len(got) != 2 {
+			t.Fatalf("without allocs there is %v", got)
+		}
+		l, err := netlink.LinkByName(network.DefaultBridge)
+		must(t, err)
+		return l.Attrs().Index
+	}
+	first := visit(want(network.ModeBridge, 8080).Ports...)
+	if n := elements(t); n != 0 {
+		t.Errorf("%d ports lead to an alloc that is gone", n)
+	}
+	flush(t)
+	if again := visit(); again != first {
+		t.Error("the bridge was made anew")
+	}
+	keeper.Age(r.k)
+	keeper.Sweep(r.k, t.Context())
+	r.nothingLeft()
+	visit()
+	r.restart()
+	keeper.Sweep(r.k, t.Context())
+	r.nothingLeft()
+	visit()
+	r.stop()
+	r.nothingLeft()
+	r.start()
+}
+
+// flush removes the table, as somebody does who flushes all tables.
+func flush(t *testing.T) {
+	t.Helper()
+	conn, err := nftables.New()
+	must(t, err)
+	conn.FlushRuleset()
+	must(t, conn.Flush())
+}
+
+// elements counts the ports in the table's map.
+func elements(t *testing.T) int {
+	t.Helper()
+	conn, err := nftables.New()
+	must(t, err)
+	table := &nftables.Table{Name: network.DefaultBridge, Family: nftables.TableFamilyINet}
+	all, err := conn.GetSetElements(&nftables.Set{Table: table, Name: "ports"})
+	must(t, err)
+	return len(all)
 }
 
 // works makes the network again and says whether all of it is there.
@@ -267,7 +345,7 @@ func TestARestartKeepsWhatThereIs(t *testing.T) {
 	if !os.SameFile(before, after) || made.Status.Address != again.Status.Address || len(again.Warnings) > 0 {
 		t.Errorf("after a restart it is another one: %+v, before %+v", again, made)
 	}
-	must(t, r.k.Release(w.Alloc))
+	must(t, r.k.Release(r.t.Context(), w.Alloc))
 }
 
 // TestAfterARebootItIsMadeAnew with the addresses of before, and nobody is warned of tasks that there are none of.
@@ -288,7 +366,7 @@ func TestAfterARebootItIsMadeAnew(t *testing.T) {
 	if again = r.works(w); len(again.Warnings) != 1 {
 		t.Errorf("nobody hears that the namespace was gone: %v", again.Warnings)
 	}
-	must(t, r.k.Release(w.Alloc))
+	must(t, r.k.Release(r.t.Context(), w.Alloc))
 }
 
 // TestWhatNoRecordKnowsIsKeptWhileProcessesLive, and its addresses are given to nobody else.
@@ -298,7 +376,7 @@ func TestWhatNoRecordKnowsIsKeptWhileProcessesLive(t *testing.T) {
 	r.restart()
 	w := want(network.ModeBridge, 8080)
 	made := r.works(w)
-	r.stop()
+	r.crash()
 	must(t, os.RemoveAll(filepath.Join(r.dir, "client")))
 	r.owners.alive = []ids.Alloc{w.Alloc}
 	r.start()
@@ -315,7 +393,8 @@ func TestWhatNoRecordKnowsIsKeptWhileProcessesLive(t *testing.T) {
 	}
 	o := want(network.ModeBridge, 0)
 	_, err := r.k.Make(t.Context(), o)
-	if !fault.Has(err, fault.Exhausted) || !strings.Contains(err.Error(), "172.26.64.0/29") ||
+	const full = `bridge "berth": take an address of subnet 172.26.64.0/29`
+	if !fault.Has(err, fault.Exhausted) || !strings.Contains(err.Error(), full) ||
 		!strings.Contains(err.Error(), "5 addresses") {
 		t.Errorf("a full subnet: %v", err)
 	}
@@ -327,7 +406,7 @@ func TestWhatNoRecordKnowsIsKeptWhileProcessesLive(t *testing.T) {
 		t.Errorf("the namespace is left: %v", err)
 	}
 	for _, id := range others {
-		must(t, r.k.Release(id))
+		must(t, r.k.Release(r.t.Context(), id))
 	}
 }
 
@@ -343,7 +422,7 @@ func TestWhatOthersTakeAwayIsMadeAgain(t *testing.T) {
 		t.Fatalf("bridge and table: %v, %v", there, err)
 	}
 	r.works(w)
-	must(t, r.k.Release(w.Alloc))
+	must(t, r.k.Release(r.t.Context(), w.Alloc))
 }
 
 // TestTheFilesOfEtcSayWhatTheGroupAsksFor.
@@ -371,7 +450,7 @@ func TestTheFilesOfEtcSayWhatTheGroupAsksFor(t *testing.T) {
 			t.Errorf("%s has no %q:\n%s", file, line, got[file])
 		}
 	}
-	must(t, r.k.Release(w.Alloc))
+	must(t, r.k.Release(r.t.Context(), w.Alloc))
 }
 
 // BenchmarkMake is what a network adds to the start of an alloc: of the first on a node, which makes the bridge too,
@@ -394,13 +473,13 @@ func BenchmarkMake(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				if err := r.Release(w.Alloc); err != nil {
+				if err := r.Release(b.Context(), w.Alloc); err != nil {
 					b.Fatal(err)
 				}
 				b.StartTimer()
 			}
 			for _, id := range all {
-				if err := r.Release(id); err != nil {
+				if err := r.Release(b.Context(), id); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -438,6 +517,7 @@ func benchRig(b *testing.B) *keeper.Keeper {
 	if err != nil {
 		b.Fatal(err)
 	}
+	b.Cleanup(func() { keeper.Leave(k) })
 	return k
 }
 
@@ -477,5 +557,45 @@ func TestAPortOfTheNodesOwnProgramsIsNotTaken(t *testing.T) {
 	r.restart()
 	r.works(w)
 	must(t, late.Close())
-	must(t, r.k.Release(w.Alloc))
+	must(t, r.k.Release(r.t.Context(), w.Alloc))
+}
+
+// TestALinkThatIsRemovedIsMadeAgain: as soon as the kernel says so, with its address, for each alloc that lost
+// its own; a network that is released stays gone.
+func TestALinkThatIsRemovedIsMadeAgain(t *testing.T) {
+	r := newRig(t)
+	a, b := want(network.ModeBridge, 8080), want(network.ModeBridge, 8081)
+	r.owners.known = []ids.Alloc{a.Alloc, b.Alloc}
+	made := r.works(a)
+	r.works(b)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- r.k.Run(ctx) }()
+	remove := func() int {
+		l, err := netlink.LinkByName(network.Link(a.Alloc))
+		must(t, err)
+		must(t, netlink.LinkDel(l))
+		return l.Attrs().Index
+	}
+	for range 3 {
+		was := remove()
+		for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+			l, err := netlink.LinkByName(network.Link(a.Alloc))
+			if err == nil && l.Attrs().Index != was && l.Attrs().MasterIndex != 0 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("it is not made again: %v", err)
+			}
+		}
+		r.works(a)
+		if addrs, err := bridge.Addresses(made.Network.Namespace); err != nil || len(addrs) != 2 {
+			t.Errorf("it has %v, %v", addrs, err)
+		}
+	}
+	for _, w := range []networks.Want{a, b} {
+		must(t, r.k.Release(t.Context(), w.Alloc))
+	}
+	cancel()
+	must(t, <-done)
 }

@@ -12,8 +12,17 @@ import (
 // bridged reports whether the alloc has a link to the bridge.
 func (r *Record) bridged() bool { return r.Mode == network.ModeBridge }
 
+// plugged reports whether CNI plugins make the alloc's network.
+func (r *Record) plugged() bool {
+	_, is := network.CNI(r.Mode)
+	return is
+}
+
 // isolated reports whether the alloc has a network namespace.
-func (r *Record) isolated() bool { return r.Mode == network.ModeBridge || r.Mode == network.ModeNone }
+func (r *Record) isolated() bool { return r.bridged() || r.plugged() || r.Mode == network.ModeNone }
+
+// connected reports whether it leads out of that.
+func (r *Record) connected() bool { return r.bridged() || r.plugged() }
 
 // address reads an address of the record; not valid: it has none.
 func address(text string) netip.Addr {
@@ -29,7 +38,7 @@ func taken(all map[string]*Record) map[netip.Addr]bool {
 	out := map[netip.Addr]bool{}
 	for _, r := range all {
 		for _, text := range []string{r.IPv4, r.IPv6} {
-			if a := address(text); a.IsValid() {
+			if a := address(text); a.IsValid() && !r.plugged() { // the addresses of plugins are theirs
 				out[a] = true
 			}
 		}
@@ -103,7 +112,7 @@ func (r *Record) status(dns *job.DNS) *alloc.NetworkStatus {
 		return nil
 	}
 	s := &alloc.NetworkStatus{Address: r.IPv4, IPv6: r.IPv6, DNS: dns}
-	if r.bridged() {
+	if r.connected() {
 		s.Interface = network.Interface
 	}
 	return s

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -37,7 +38,7 @@ func (k *Keeper) sweep(ctx context.Context) (undecided bool) {
 			continue
 		}
 		k.cfg.Log.Info("the network of an allocation that is gone is released", logkey.Alloc, r.Alloc)
-		if err := k.release(r); err != nil {
+		if err := k.release(ctx, r); err != nil {
 			k.complain(err)
 			undecided = true
 		}
@@ -64,26 +65,45 @@ func (k *Keeper) unrecorded() ([]*Record, error) {
 		return nil, fault.Wrap(err, fault.Internal, "read", k.dir)
 	}
 	var out []*Record
+	var errs []error
 	for _, e := range entries {
 		if k.records[e.Name()] != nil || !ids.IsUUID(e.Name()) {
 			continue
 		}
-		r := &Record{Alloc: ids.Alloc(e.Name()), Mode: network.ModeHost, Boot: k.cfg.Boot}
-		path := k.place(r, nsName)
-		there, err := bridge.IsNamespace(path)
-		if err != nil {
-			return out, err
-		}
-		if there {
-			addrs, err := bridge.Addresses(path)
-			if err != nil {
-				return out, err
-			}
-			r.adopt(addrs)
+		r, err := k.found(ids.Alloc(e.Name()))
+		if err != nil { // it holds up no other
+			errs = append(errs, fault.Note(err, "find", "the network of allocation "+e.Name()))
+			continue
 		}
 		out = append(out, r)
 	}
-	return out, nil
+	return out, errors.Join(errs...)
+}
+
+// found is the network of an alloc of which no record tells.
+func (k *Keeper) found(id ids.Alloc) (*Record, error) {
+	r := &Record{Alloc: id, Mode: network.ModeHost, Boot: k.cfg.Boot}
+	path := k.place(r, nsName)
+	there, err := bridge.IsNamespace(path)
+	if err != nil {
+		return nil, err
+	}
+	a, err := k.attached(r)
+	if err != nil {
+		return nil, err
+	}
+	if a != nil { // it has no part of the bridge
+		r.Mode = network.ModeCNI(a.Network.Name)
+		return r, nil
+	}
+	if there {
+		addrs, err := bridge.Addresses(path)
+		if err != nil {
+			return nil, err
+		}
+		r.adopt(addrs)
+	}
+	return r, nil
 }
 
 // adopt takes over what a namespace was found to have.
@@ -99,7 +119,11 @@ func (r *Record) adopt(addrs []netip.Addr) {
 	}
 }
 
-// strays removes links of this agent's that no record knows, and a bridge without any.
+// lingers is how long the bridge stays without allocs, for the next one: to make it takes as long as all else of a
+// network, and to remove it holds up the kernel for longer.
+const lingers = time.Minute
+
+// strays removes links of this agent's that no record knows, and a bridge that has had none for a while.
 func (k *Keeper) strays() error {
 	links, err := k.cfg.Bridge.Links()
 	if err != nil {
@@ -114,9 +138,34 @@ func (k *Keeper) strays() error {
 			err = errors.Join(err, k.cfg.Bridge.Disconnect(name))
 		}
 	}
-	if err != nil || anyBridged(k.records) {
+	switch {
+	case err != nil || anyBridged(k.records):
 		return err
+	case k.unused.IsZero(): // an earlier run of the agent may have left it
+		k.applied = nil
+		return k.cfg.Bridge.RemoveOwn()
+	case time.Since(k.unused) < lingers:
+		return nil
 	}
+	return k.removeUnused()
+}
+
+// removeUnused takes down the bridge of this run of the agent. The caller holds the lock.
+func (k *Keeper) removeUnused() error {
 	k.applied = nil
-	return k.cfg.Bridge.RemoveOwn()
+	err := k.cfg.Bridge.Remove()
+	if err == nil {
+		k.unused = time.Time{}
+	}
+	return err
+}
+
+// leave takes down a bridge that nobody uses: the agent ends, and may be the last of its kind.
+func (k *Keeper) leave() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.unused.IsZero() && !anyBridged(k.records) {
+		k.complain(k.removeUnused())
+	}
+	k.cfg.Bridge.Close()
 }

@@ -95,7 +95,12 @@ type Obeyed struct {
 }
 
 // Quiet is a time in which nothing was wanted: whatever restarted in it must not have changed anything.
-type Quiet struct{ From, To time.Time }
+type Quiet struct {
+	From, To time.Time
+	// Restored: an older state took the place of the servers' in it. What that knows of attachments may not be so: each
+	// is asked for anew, which changes nothing where it is there.
+	Restored bool
+}
 
 // Thing is a volume or snapshot at the provider.
 type Thing struct{ ID, Name string }

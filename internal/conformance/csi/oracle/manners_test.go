@@ -98,6 +98,12 @@ var manners = []judgement{
 		Facts{Quiet: Feed(Quiet{From: second(4)})}, ""},
 	{"I20 lost may be remade", up + "mark mounts-lost - n1\nNodeUnpublishVolume v n1 target=/t OK",
 		Facts{Quiet: Feed(Quiet{From: second(4)})}, ""},
+	{"I20 a restored state asks anew what is attached", up + "ControllerPublishVolume v n1 OK",
+		Facts{Quiet: Feed(Quiet{From: second(4), Restored: true})}, ""},
+	{"I20 nothing was restored", up + "ControllerPublishVolume v n1 OK", Facts{Quiet: Feed(Quiet{From: second(4)})},
+		"I20@5"},
+	{"I20 a restored state attaches nothing else", up + "ControllerPublishVolume v n2 OK",
+		Facts{Quiet: Feed(Quiet{From: second(4), Restored: true})}, "I20@5"},
 	{"I20 another boot",
 		up + "mark rebooted - n1\nNodeStageVolume v n1 staging=/s OK\nNodePublishVolume v n1 staging=/s " +
 			"target=/t OK", Facts{Quiet: Feed(Quiet{From: second(4)})}, ""},

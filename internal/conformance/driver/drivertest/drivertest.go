@@ -29,6 +29,16 @@ type Harness struct {
 	Holder func(t testing.TB, h driver.TaskHandle) int
 	// Leftovers names what is on the node of all tasks so far (cgroups, sockets). It must be empty after each test.
 	Leftovers func(t testing.TB) []string
+	// Except are cases that the driver does not claim to pass, each with the reason.
+	Except map[string]string
+	// Adjust makes the task of a case one that the driver takes; nil: it takes command and args as they are.
+	Adjust func(name string, cfg *driver.TaskConfig)
+	// Takes names bad configurations that are none for the driver.
+	Takes []string
+	// SizeLags: a terminal has its size a moment after its command has begun, and not with it.
+	SizeLags bool
+	// OutputLags: what a task wrote is in its files a moment after its end, and not with it.
+	OutputLags bool
 }
 
 // Factory makes a harness for one test.
@@ -42,7 +52,10 @@ func Run(t *testing.T, factory Factory) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			h := factory(t)
-			b := &bench{TB: t, h: h, d: h.New(t)}
+			if why := h.Except[c.name]; why != "" {
+				t.Skip(why)
+			}
+			b := &bench{TB: t, name: c.name, h: h, d: h.New(t)}
 			c.run(b)
 			b.stopAll()
 			if mounts := mountsBelow(t, b.dir); len(mounts) > 0 {
@@ -71,6 +84,7 @@ var cases = []struct {
 	{"recover a task that ended meanwhile", recoverEnded},
 	{"an attempt that nobody knows of is ended", unknownAttempt},
 	{"an attempt that is started twice runs once", startedTwice},
+	{"a start that is aborted leaves nothing", aborted},
 	{"a stop that is given up goes on", stopGivenUp},
 	{"its holder is killed", holderKilled},
 	{"its holder is killed while no agent is there", holderKilledAlone},
@@ -90,6 +104,7 @@ var cases = []struct {
 // bench is one test's workplace.
 type bench struct {
 	testing.TB
+	name  string // of the case
 	h     *Harness
 	d     driver.Driver
 	tasks []driver.Task
@@ -118,7 +133,15 @@ func (b *bench) config(script string) *driver.TaskConfig {
 		})
 		b.dir, b.alloc = dir, ids.Alloc(ids.New())
 	}
-	return Config(b, b.dir, b.alloc, "web", script)
+	return b.adjusted(Config(b, b.dir, b.alloc, "web", script))
+}
+
+// adjusted is a task as its driver takes it.
+func (b *bench) adjusted(cfg *driver.TaskConfig) *driver.TaskConfig {
+	if b.h.Adjust != nil {
+		b.h.Adjust(b.name, cfg)
+	}
+	return cfg
 }
 
 // Config makes a task's configuration with all directories that a runner would have made below dir.
@@ -187,11 +210,29 @@ func (b *bench) stopAll() {
 // output reads the first log file of a stream.
 func (b *bench) output(cfg *driver.TaskConfig, stream string) string {
 	b.Helper()
+	b.settle(cfg)
 	out, err := os.ReadFile(filepath.Join(cfg.Logs.Dir, cfg.Task+"."+stream+".0"))
 	if err != nil {
 		b.Fatal(err)
 	}
 	return string(out)
+}
+
+// settle waits until nothing more has come of a task's output for a while, where it comes late.
+func (b *bench) settle(cfg *driver.TaskConfig) {
+	sizes := func() (all string) {
+		files, _ := filepath.Glob(filepath.Join(cfg.Logs.Dir, "*")) // the pattern is well formed
+		for _, f := range files {
+			if st, err := os.Stat(f); err == nil {
+				all += fmt.Sprintln(f, st.Size())
+			}
+		}
+		return all
+	}
+	for before := ""; b.h.OutputLags && before != sizes(); {
+		before = sizes()
+		time.Sleep(200 * time.Millisecond)
+	}
 }
 
 // beside runs fn in a goroutine and returns a function that waits for it.

@@ -1,9 +1,11 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,6 +75,9 @@ func badConfig(b *bench) {
 		`user "nobody-x"`: func(c *driver.TaskConfig) { c.User = "nobody-x" },
 		"NUL":             func(c *driver.TaskConfig) { c.Env["A"] = "a\x00b" },
 	} {
+		if slices.Contains(b.h.Takes, name) {
+			continue
+		}
 		cfg := b.config("true")
 		change(cfg)
 		task, err := b.d.Start(b.context(), cfg)
@@ -106,7 +111,9 @@ func signals(b *bench) {
 }
 
 func stopWithGrace(b *bench) {
-	cfg := b.config(`trap 'exit 9' ` + strings.TrimPrefix(b.d.Info().Capabilities.DefaultSignal, "SIG") +
+	// Drivers that do not say what they send are taken to send what most do.
+	signal := cmp.Or(strings.TrimPrefix(b.d.Info().Capabilities.DefaultSignal, "SIG"), "TERM")
+	cfg := b.config(`trap 'exit 9' ` + signal +
 		`; echo ready; while :; do sleep 0.02; done`)
 	task := b.start(cfg)
 	b.printed(cfg, "ready")
@@ -292,7 +299,7 @@ func holderKilledAlone(b *bench) {
 
 func severalTasks(b *bench) {
 	web := b.config("exec sleep 1000")
-	db := Config(b, b.dir, b.alloc, "db", "exec sleep 1000")
+	db := b.adjusted(Config(b, b.dir, b.alloc, "db", "exec sleep 1000"))
 	first, second := b.start(web), b.start(db)
 	if b.h.Holder(b, first.Handle()) != b.h.Holder(b, second.Handle()) {
 		b.Error("two tasks of an alloc have two holders")
@@ -303,4 +310,27 @@ func severalTasks(b *bench) {
 	}
 	b.stop(second)
 	b.stop(second)
+}
+
+// aborted: of a start whose answer nobody has heard nothing is left after it was aborted, and the next attempt runs.
+func aborted(b *bench) {
+	m := mark()
+	cfg := b.config("exec sleep " + m)
+	b.start(cfg)
+	b.tasks, b.d = nil, b.h.New(b) // the agent dies before it wrote the handle down
+	for range 2 {                  // the second time there is nothing
+		if err := b.d.Abort(b.context(), cfg.Alloc, cfg.Task, cfg.Attempt); err != nil {
+			b.Fatal(err)
+		}
+		if left := running(b, "sleep", m); len(left) > 0 {
+			b.Errorf("it lives on: %v", left)
+		}
+	}
+	next := *cfg
+	next.Attempt++
+	b.start(&next)
+	b.eventually("the next attempt runs", func() bool { return len(running(b, "sleep", m)) == 1 })
+	if err := b.d.Abort(b.context(), cfg.Alloc, "never", 1); err != nil {
+		b.Errorf("a task that never was: %v", err)
+	}
 }

@@ -22,6 +22,7 @@ func logRotation(b *bench) {
 	if exit := b.wait(b.start(cfg)); !exit.Successful() {
 		b.Fatalf("exit %+v", exit)
 	}
+	b.settle(cfg)
 	files, err := filepath.Glob(filepath.Join(cfg.Logs.Dir, "web.stdout.*"))
 	if err != nil || len(files) != 3 {
 		b.Fatalf("files %v, %v", files, err)
@@ -124,15 +125,20 @@ func execTerminal(b *bench) {
 	sizes := make(chan driver.WindowSize, 1)
 	sizes <- driver.WindowSize{Height: 31, Width: 97}
 	r, w := io.Pipe()
+	first := ""
+	if b.h.SizeLags {
+		first = "sleep 1; "
+	}
 	var exit driver.ExitResult
 	join := b.beside(func() {
 		var err error
 		exit, err = task.Exec(b.context(), driver.ExecRequest{
-			Command: []string{"sh", "-c", `test -t 0 && tty && stty size; read x; stty size; echo "got $x"; exit 8`},
-			TTY:     true,
-			Stdin:   r,
-			Stdout:  &out,
-			Resize:  sizes,
+			Command: []string{"sh", "-c", first +
+				`test -t 0 && tty && stty size; read x; stty size; echo "got $x"; exit 8`},
+			TTY:    true,
+			Stdin:  r,
+			Stdout: &out,
+			Resize: sizes,
 		})
 		if err != nil {
 			b.Errorf("exec: %v", err)
@@ -161,9 +167,11 @@ func execGivenUp(b *bench) {
 	ctx, cancel := context.WithCancel(b.context())
 	var err error
 	join := b.beside(func() {
-		_, err = task.Exec(ctx, driver.ExecRequest{Command: []string{"sh", "-c", "sleep " + m + " & sleep " + m}})
+		// One in the background, one below a process with a group of its own, and one in a session of its own.
+		_, err = task.Exec(ctx, driver.ExecRequest{Command: []string{"sh", "-c",
+			"sleep " + m + " & timeout 1000 sleep " + m + " & setsid sleep " + m + " & sleep " + m}})
 	})
-	b.eventually("the command runs", func() bool { return len(running(b, "sleep", m)) == 2 })
+	b.eventually("the command runs", func() bool { return len(running(b, "sleep", m)) == 5 })
 	cancel()
 	join()
 	if !fault.Has(err, fault.Canceled) {

@@ -75,9 +75,21 @@ func Allocated(out *api.AllocatedSharedResources, a *alloc.Alloc, g *job.TaskGro
 		}
 	}
 	for _, p := range a.Resources.Ports {
-		out.Ports = append(out.Ports, api.PortMapping{Label: p.Label, Value: p.Value, To: p.To, HostIP: p.HostIP})
+		out.Ports = append(out.Ports, api.PortMapping{
+			Label:           p.Label,
+			Value:           p.Value,
+			To:              p.To,
+			HostIP:          p.HostIP,
+			IgnoreCollision: p.IgnoreCollision,
+		})
 		net.IP = cmp.Or(net.IP, p.HostIP)
-		port := api.Port{Label: p.Label, Value: p.Value, To: p.To, HostNetwork: HostNetwork(p.HostNetwork)}
+		port := api.Port{
+			Label:           p.Label,
+			Value:           p.Value,
+			To:              p.To,
+			HostNetwork:     HostNetwork(p.HostNetwork),
+			IgnoreCollision: p.IgnoreCollision,
+		}
 		if static[p.Label] {
 			net.ReservedPorts = append(net.ReservedPorts, port)
 		} else {

@@ -92,6 +92,25 @@ func Checks(out *wire.AllocChecksReply) map[string]*api.AllocCheckStatus {
 	return all
 }
 
+// InConsul are the public shapes of how services stand in Consul.
+func InConsul(out *wire.AllocChecksReply) []*api.ConsulServiceStatus {
+	list := make([]*api.ConsulServiceStatus, 0, len(out.Consul))
+	for _, s := range out.Consul {
+		list = append(list, &api.ConsulServiceStatus{
+			ID:         s.ID,
+			Service:    s.Service,
+			Task:       s.Task,
+			Registered: s.Registered,
+			Reason:     s.Why,
+			Since:      s.Since,
+			Tags:       append([]string{}, s.Tags...),
+			Address:    s.Address,
+			Port:       s.Port,
+		})
+	}
+	return list
+}
+
 // ToChoice reads how many are to be chosen, and by which key: "3|key"; false: it says something else.
 func ToChoice(text string) (n int, key string, ok bool) {
 	number, key, ok := strings.Cut(text, "|")

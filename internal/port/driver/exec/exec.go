@@ -11,7 +11,9 @@ import (
 	"strconv"
 	"strings"
 
+	devicefilter "berth/internal/base/devices"
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/privilege"
 	"berth/internal/model/job"
 	"berth/internal/model/taskconfig"
@@ -87,6 +89,16 @@ func New(cfg Config, l driver.Launcher) *Driver {
 	return d
 }
 
+// As returns the driver under another name: of a driver that writes the command line and leaves the rest to it.
+func (d *Driver) As(name string) *Driver {
+	out := *d
+	out.opt.Driver = name
+	return &out
+}
+
+// System are the directories of the node's distribution that tasks see.
+func (d *Driver) System() []string { return d.cfg.System }
+
 // Name implements driver.Driver.
 func (d *Driver) Name() string { return Name }
 
@@ -110,12 +122,15 @@ func (d *Driver) Info() driver.Info {
 }
 
 var schema = taskconfig.Schema{
-	"command":  {Kind: taskconfig.Text, Required: true}, // in the task's root: a path, or a name in /local and PATH
-	"args":     {Kind: taskconfig.Texts},
-	"pid_mode": {Kind: taskconfig.Text, OneOf: []string{private, host}}, // host: where the agent allows it
-	"ipc_mode": {Kind: taskconfig.Text, OneOf: []string{private, host}},
-	"cap_add":  {Kind: taskconfig.Texts}, // as far as the agent allows them; all adds those
-	"cap_drop": {Kind: taskconfig.Texts}, // all drops the default set
+	// In the task's root: a path, or a name looked for in /local and PATH.
+	"command":       {Kind: taskconfig.Text, Required: true},
+	"args":          {Kind: taskconfig.Texts},
+	"work_dir":      {Kind: taskconfig.Text, Absolute: true}, // as the task sees it; /local and the like
+	"oom_score_adj": {Kind: taskconfig.Number, Most: launched.MaxOOMScore},
+	"pid_mode":      {Kind: taskconfig.Text, OneOf: []string{private, host}}, // host: where the agent allows it
+	"ipc_mode":      {Kind: taskconfig.Text, OneOf: []string{private, host}},
+	"cap_add":       {Kind: taskconfig.Texts}, // as far as the agent allows them; all adds those
+	"cap_drop":      {Kind: taskconfig.Texts}, // all drops the default set
 }
 
 // Fingerprint implements driver.Driver.
@@ -136,6 +151,8 @@ func (d *Driver) Fingerprint(ctx context.Context) driver.Fingerprint {
 			attributeCSINode: d.cfg.AllowCSINode,
 			attributeUsers:   d.cfg.IDs != nil,
 			attributeSockets: privilege.ScopesSockets(),
+			attributeDevices: devicefilter.Supported(),
+			attributeWall:    privilege.Walls(),
 		} {
 			if allowed {
 				f.Attributes[name] = "1"
@@ -153,6 +170,11 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 		return nil, fault.Note(err, "start", "task "+strconv.Quote(cfg.Task)+" with driver exec")
 	}
 	return launched.Start(ctx, d.opt, cfg, spec)
+}
+
+// Abort implements driver.Driver.
+func (d *Driver) Abort(ctx context.Context, id ids.Alloc, task string, attempt int) error {
+	return d.opt.Launcher.Abort(ctx, id, task, attempt)
 }
 
 // Recover implements driver.Driver.
@@ -194,7 +216,7 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 	spec := launched.Spec(cfg)
 	spec.Argv = launched.Command(config)
 	spec.Env = launched.Env(cfg.Env, defaultPath)
-	spec.Dir = "/"
+	spec.Dir, spec.OOMScore = launched.WorkDir(config, "/"), launched.OOMScore(config)
 	spec.Search = []string{LocalPath}
 	spec.Isolate = iso
 	return spec, nil

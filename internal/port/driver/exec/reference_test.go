@@ -16,7 +16,11 @@ import (
 // Given the drivers, then their page has the options of each, and what every task of exec sees and may do.
 func TestThePageOfTheDriversIsWhole(t *testing.T) {
 	p := reference.Open(t, "reference/drivers.md")
-	types := map[taskconfig.Kind]string{taskconfig.Text: "text", taskconfig.Texts: "list of texts"}
+	types := map[taskconfig.Kind]string{
+		taskconfig.Text:   "text",
+		taskconfig.Texts:  "list of texts",
+		taskconfig.Number: "number",
+	}
 	for _, d := range []driver.Driver{exec.New(exec.Config{}, nil), rawexec.New(rawexec.Config{}, nil)} {
 		info := d.Info()
 		section := p.Section(d.Name())

@@ -14,6 +14,13 @@ import (
 // attributeSockets is of nodes whose kernel keeps tasks from sockets without a file that are not their own.
 const attributeSockets = "driver.exec.own_sockets"
 
+// attributeWall is "1" where Landlock keeps tasks from changing files that are not theirs, beside what is mounted how.
+const attributeWall = "driver.exec.landlock"
+
+// attributeDevices is "1" where the kernel keeps tasks from device nodes that they were not given, however they came by
+// them, and from writing to those that are for reading.
+const attributeDevices = "driver.exec.device_filter"
+
 // attributeUsers is of nodes whose tasks have user namespaces.
 const attributeUsers = "driver.exec.user_namespaces"
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
@@ -156,6 +157,23 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 	d.order = append(d.order, handleKey(h))
 	d.note("start " + Key(cfg))
 	return &task{d: d, h: h, p: p}, nil
+}
+
+// Abort ends a process whose start nobody has heard of.
+func (d *Driver) Abort(_ context.Context, id ids.Alloc, name string, attempt int) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.procs[handleKey(driver.TaskHandle{Alloc: id, Task: name, Attempt: attempt})]
+	if p == nil || p.forgot {
+		return nil
+	}
+	d.note(fmt.Sprintf("abort %s.%d", name, attempt))
+	if p.result(time.Now()) == nil {
+		p.exit = &driver.ExitResult{Signal: 9, Ended: time.Now()}
+	}
+	p.forgot = true
+	d.changed.Notify()
+	return nil
 }
 
 // Recover finds a process again.

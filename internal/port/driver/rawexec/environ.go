@@ -3,14 +3,15 @@ package rawexec
 import (
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
+
+	"berth/internal/base/pattern"
 )
 
 // withheld are variables of the agent that no task gets: what smells of a secret, what tells Berth's own programs whom
 // they talk to as whom, and what a service manager hands to the agent alone.
-var withheld = regexp.MustCompile(`(?i)TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|ACCESS_KEY|API_?KEY|LICENSE|` +
+var withheld = pattern.Of(`(?i)TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|ACCESS_KEY|API_?KEY|LICENSE|` +
 	`^(NOMAD|BERTH|CONSUL|VAULT|LISTEN|WATCHDOG|MEMORY_PRESSURE)_|^GO(DEBUG|GC|MEMLIMIT|MAXPROCS|TRACEBACK)$|` +
 	`^(NOTIFY_SOCKET|INVOCATION_ID|JOURNAL_STREAM|SYSTEMD_EXEC_PID|MANAGERPID|CREDENTIALS_DIRECTORY)$`)
 
@@ -23,7 +24,7 @@ func inherited(environ []string, user string, own map[string]string) map[string]
 	out := map[string]string{}
 	for _, kv := range environ {
 		name, value, ok := strings.Cut(kv, "=")
-		if !ok || name == "" || withheld.MatchString(name) || user != "" && slices.Contains(ofUser, name) {
+		if !ok || name == "" || withheld().MatchString(name) || user != "" && slices.Contains(ofUser, name) {
 			continue
 		}
 		out[name] = value

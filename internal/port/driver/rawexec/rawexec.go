@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/launched"
@@ -70,8 +71,10 @@ func (d *Driver) Info() driver.Info {
 
 var schema = taskconfig.Schema{
 	// A path, relative to the task directory, or a name looked for in local/ and PATH.
-	"command": {Kind: taskconfig.Text, Required: true},
-	"args":    {Kind: taskconfig.Texts},
+	"command":       {Kind: taskconfig.Text, Required: true},
+	"args":          {Kind: taskconfig.Texts},
+	"work_dir":      {Kind: taskconfig.Text, Absolute: true}, // of the node
+	"oom_score_adj": {Kind: taskconfig.Number, Most: launched.MaxOOMScore},
 }
 
 // Fingerprint implements driver.Driver.
@@ -100,7 +103,8 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 	}
 	spec := launched.Spec(cfg)
 	spec.Argv, spec.Env = launched.Command(config), launched.Env(environment(cfg.User, cfg.Env), defaultPath)
-	spec.Dir, spec.Search = cfg.TaskDir, []string{filepath.Join(cfg.TaskDir, "local")}
+	spec.Search = []string{filepath.Join(cfg.TaskDir, "local")}
+	spec.Dir, spec.OOMScore = launched.WorkDir(config, cfg.TaskDir), launched.OOMScore(config)
 	if cfg.User != "" && d.cfg.DataDir != "" {
 		spec.Reach = &driver.Reach{Dir: d.cfg.DataDir, Own: filepath.Dir(cfg.TaskDir)}
 	}
@@ -125,6 +129,11 @@ func (d *Driver) check(cfg *driver.TaskConfig) error {
 		}
 	}
 	return nil
+}
+
+// Abort implements driver.Driver.
+func (d *Driver) Abort(ctx context.Context, id ids.Alloc, task string, attempt int) error {
+	return d.opt.Launcher.Abort(ctx, id, task, attempt)
 }
 
 // Recover implements driver.Driver.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -392,6 +393,40 @@ func TestWhoLosesTheRightIsCut(t *testing.T) {
 	if err := less.ends(); !fault.Has(err, fault.Denied) {
 		t.Errorf("who may see nothing of what he asked for: %v", err)
 	}
+}
+
+// TestAStreamEndsWhenItsTokenExpires: given a token with an end, when nothing happens until then, then its stream ends
+// at that time and not later, and the beats before it are sent.
+func TestAStreamEndsWhenItsTokenExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		secret := redact.New(r.token("short", `namespace "app" { policy = "read" }`))
+		const good = 2*beat + 3*time.Second
+		ends := time.Now().Add(good)
+		r.write("acl-token-put", func(tx *state.Tx) {
+			with := *tx.ACLToken(nil, "short")
+			with.Expires = ends
+			tx.PutACLToken(&with)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s := r.follow(ctx, wire.Person{Token: secret}, "app", r.index+1)
+		sent := 0
+		for {
+			_, err := s.Recv()
+			if err == nil {
+				sent++
+				continue
+			}
+			if !fault.Has(err, fault.Denied) || !time.Now().Equal(ends) {
+				t.Errorf("it ends %s after its token: %v", time.Since(ends), err)
+			}
+			break
+		}
+		if sent != 3 { // that it began, and two beats
+			t.Errorf("%d were sent", sent)
+		}
+	})
 }
 
 // TestWhoReadsTooSlowlyIsCut: a reader that takes nothing while more happens than is remembered hears so when it reads

@@ -91,22 +91,33 @@ func (r *reader) run(ctx context.Context) error {
 }
 
 // wait waits for more events. When none come for a while it says that it lives. What the reader may see is looked at
-// when that changes, so that who may see nothing any more hears so at once.
+// when that changes, and when his token expires, so that who may see nothing any more hears so at once.
 func (r *reader) wait(ctx context.Context, more <-chan struct{}) error {
 	w := state.NewWatch()
 	if err := serving.Again(ctx, r.store.Snapshot(), w); err != nil {
 		return err
 	}
 	w.Add(more)
-	idle, cancel := context.WithTimeout(ctx, beat)
+	rest, expires := rests(ctx)
+	idle, cancel := context.WithTimeout(ctx, rest)
 	defer cancel()
-	if w.Wait(idle) == nil {
+	if w.Wait(idle) == nil || expires && ctx.Err() == nil {
 		return nil
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	return r.out.Send(&wire.EventBatch{})
+}
+
+// rests is how long an idle stream rests; expires: until its reader's token is good no longer.
+func rests(ctx context.Context) (rest time.Duration, expires bool) {
+	if at := serving.Expires(ctx); !at.IsZero() {
+		if left := time.Until(at); left > 0 && left < beat { // one that is over is asked about at beats
+			return left, true
+		}
+	}
+	return beat, false
 }
 
 // send sends those events of a batch that were asked for and may be seen now.

@@ -254,11 +254,23 @@ func (e *Endpoints) admit(ctx context.Context, req *wire.AdmitRequest) (*wire.Ad
 func (e *Endpoints) admissions(ctx context.Context, q *wire.Query) (*wire.AdmissionsReply, error) {
 	out := &wire.AdmissionsReply{}
 	err := e.cfg.Read(ctx, *q, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		out.Admissions = nil
+		out.Admissions, out.Joined = nil, map[string][]wire.JoinedBy{}
 		for a := range s.Admissions(w) {
 			out.Admissions = append(out.Admissions, shown(a))
+			out.Joined[a.ID] = nil
 		}
-		return s.TableIndex(state.Admissions), nil
+		for _, r := range []trust.Role{trust.Server, trust.Node} {
+			for m := range s.Members(w, r) {
+				if by, there := out.Joined[m.Token]; there {
+					out.Joined[m.Token] = append(by, wire.JoinedBy{
+						ID:     m.ID,
+						Joined: m.Joined,
+						Denied: m.Denied != nil || m.Gone(),
+					})
+				}
+			}
+		}
+		return max(s.TableIndex(state.Admissions), s.TableIndex(state.Members)), nil
 	})
 	slices.SortStableFunc(out.Admissions, func(a, b *trust.Admission) int { return a.Created.Compare(b.Created) })
 	return out, err

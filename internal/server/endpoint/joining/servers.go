@@ -1,6 +1,7 @@
 package joining
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -100,7 +101,7 @@ func (e *Endpoints) transfer(ctx context.Context, req *wire.ServerRef) (*wire.Wr
 	if err := e.cfg.Servers.Transfer(ctx, req.Name); err != nil {
 		return nil, err
 	}
-	e.cfg.Log.Warn("a person has another server lead", "server", req.Name)
+	e.cfg.Log.Warn("a person has another server lead", "server", cmp.Or(req.Name, "whichever is furthest"))
 	return &wire.Written{Index: e.cfg.Store.Snapshot().Index()}, nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/logkey"
+	"berth/internal/model/device"
 	"berth/internal/model/lineage"
 	"berth/internal/model/network"
 	"berth/internal/model/node"
@@ -19,6 +20,7 @@ import (
 	"berth/internal/server/fsm/joining"
 	"berth/internal/server/fsm/reports"
 	"berth/internal/server/state"
+	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
 
@@ -77,7 +79,10 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 	if !snap.Understands(network.Schema) {
 		req.Info.Resources.HostNetworks = nil // servers that are older than these would not understand the record
 	}
-	options := &driveroptions.Put{Node: req.Node, Drivers: driveroptions.Of(req.Info)}
+	if !snap.Understands(device.Schema) {
+		req.Info.Resources.Devices = nil // as above
+	}
+	options := &driveroptions.Put{Node: req.Node, Drivers: driveroptions.Understood(snap, req.Info)}
 	req.Info.KeepOptions(nil)
 	index, err := e.register(ctx, snap, req)
 	if err != nil {
@@ -183,6 +188,9 @@ func (e *Endpoints) nodeUpdate(ctx context.Context, req *wire.NodeUpdateRequest)
 	out := &wire.NodeUpdateReply{}
 	var inventory *fsm.InventoryApply
 	if req.Inventory != nil {
+		if err := bounded(req.Inventory); err != nil {
+			return nil, err
+		}
 		inventory, out.Inventory = e.inventoryOf(req.Node, req.Inventory)
 	}
 	if inventory == nil {
@@ -210,6 +218,7 @@ func (e *Endpoints) nodeGet(ctx context.Context, req *wire.Ref[ids.Node]) (*wire
 		if h := s.InventoryHead(nil, req.ID); h != nil {
 			out.Unknown = h.Unknown
 		}
+		out.Unclaimed = suspension.Unclaimed(s, nil, req.ID)
 		out.Refused = e.refused.of(req.ID)
 		index := out.Item.ModifyIndex
 		if now := s.Session(w, req.ID); now != nil {

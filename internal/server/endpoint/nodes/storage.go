@@ -40,6 +40,9 @@ func (e *Endpoints) nodeInventory(ctx context.Context, r *wire.InventoryReport) 
 	if _, _, err := e.obeyed(ctx, r.NodeIdentity); err != nil {
 		return nil, err
 	}
+	if err := bounded(r); err != nil {
+		return nil, err
+	}
 	cmd, stale := e.inventoryOf(r.Node, r)
 	if stale != nil {
 		return stale, nil

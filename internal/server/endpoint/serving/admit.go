@@ -2,8 +2,11 @@ package serving
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/internal/base/fault"
@@ -103,6 +106,15 @@ func Again(ctx context.Context, s *state.Snap, w *state.Watch) error {
 	return j.again(s, w)
 }
 
+// Expires is when the caller's token is good no longer, as it was when he was judged last; zero: it does not expire.
+func Expires(ctx context.Context) time.Time {
+	j, is := ctx.Value(judgementKey{}).(*judgement)
+	if !is || j.caller == nil {
+		return time.Time{}
+	}
+	return j.caller.Expires
+}
+
 // Sees says of namespaces whether the caller may see what is in them, by one of the capabilities. It is good for one
 // look at the state.
 func Sees(ctx context.Context, any ...acl.Capability) func(ids.Namespace) bool {
@@ -146,17 +158,36 @@ func Allowed(ctx context.Context, _ *wire.PersonAllowedRequest) (*wire.PersonAll
 	return &wire.PersonAllowedReply{
 		Name:      j.caller.Name,
 		Anonymous: j.caller.Anonymous,
-		Powerless: j.caller.Rules.Nothing(),
+		Powerless: j.caller.Powerless(),
 	}, nil
 }
 
-// answered has a handler answer for whom it may.
-func answered[Req, Resp any](
-	ctx context.Context, b Base, m wire.Method[Req, Resp], req *Req, h func(context.Context, *Req) (*Resp, error),
-) (*Resp, error) {
-	ctx, err := Judge(ctx, b.Store, m.Name(), req)
-	if err != nil {
-		return nil, err
+// judged has a handler answer for whom it may. Of what the caller may not hear he gets the answer to an id that is not
+// there.
+func (b Base) judged(ctx context.Context, c *call) error {
+	judged, err := Judge(ctx, b.Store, c.method, c.req)
+	var unseen *permissions.Unseen
+	if errors.As(err, &unseen) {
+		of, id, stands := permissions.Stranger(c.req)
+		if reflect.TypeOf(of) == reflect.TypeOf(c.req) {
+			other := *c
+			other.req = of
+			return about(b.judged(ctx, &other), stands, id)
+		}
 	}
-	return h(ctx, req)
+	if err != nil {
+		return err
+	}
+	return c.here(judged, c.req)
+}
+
+// about puts an id into an error in the place of the one that stood for it.
+func about(err error, stands, id string) error {
+	var f *fault.Error
+	if !errors.As(err, &f) {
+		return err
+	}
+	out := *f
+	out.Subject = strings.ReplaceAll(f.Subject, stands, id)
+	return &out
 }

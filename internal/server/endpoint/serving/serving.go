@@ -42,28 +42,8 @@ type anyServer interface{ AnyServer() bool }
 func Unary[Req, Resp any](
 	b Base, s *wire.Server, m wire.Method[Req, Resp], h func(context.Context, *Req) (*Resp, error),
 ) {
-	if _, read := any(new(Req)).(anyServer); read {
-		Waiting(b, s, m, h)
-		return
-	}
-	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
-		for tries := 1; ; tries++ {
-			leader, err := b.route(ctx, req)
-			if err != nil {
-				return nil, err
-			}
-			var resp *Resp
-			if leader == nil {
-				resp, err = answered(ctx, b, m, req, h)
-			} else {
-				resp, err = m.Call(ctx, leader, req)
-			}
-			// What is refused unbegun, because another server leads by now, is passed on again; nothing else is.
-			if !wire.IsNotLeading(err) || !again.Sleep(ctx, tries) {
-				return resp, err
-			}
-		}
-	})
+	_, read := any(new(Req)).(anyServer)
+	serve(b, s, m, h, read)
 }
 
 // Waiting is Unary for a handler that changes nothing and may wait for long: it ends when this server leads no more,
@@ -71,35 +51,77 @@ func Unary[Req, Resp any](
 func Waiting[Req, Resp any](
 	b Base, s *wire.Server, m wire.Method[Req, Resp], h func(context.Context, *Req) (*Resp, error),
 ) {
-	here := func(ctx context.Context, req *Req) (*Resp, error) {
-		term, cancel := b.Cluster.Term(ctx)
-		defer cancel()
-		resp, err := answered(term, b, m, req, h)
-		if cause := context.Cause(term); wire.IsNotLeading(cause) {
-			return nil, cause // whatever was read may not have been the newest
-		}
-		return resp, err
-	}
-	m.Serve(s, func(ctx context.Context, req *Req) (*Resp, error) {
-		if r, ok := any(req).(anyServer); ok && r.AnyServer() {
-			return answered(ctx, b, m, req, h)
-		}
-		for tries := 1; ; tries++ {
-			leader, err := b.route(ctx, req)
-			if err != nil {
-				return nil, err
-			}
-			var resp *Resp
-			if leader == nil {
-				resp, err = here(ctx, req)
-			} else {
+	serve(b, s, m, h, true)
+}
+
+// serve adds a handler. All that does not need the types of its request and its answer is answer's, because the program
+// has a copy of this for each method.
+func serve[Req, Resp any](
+	b Base, s *wire.Server, m wire.Method[Req, Resp], h func(context.Context, *Req) (*Resp, error), waits bool,
+) {
+	m.Serve(s, func(ctx context.Context, req *Req) (resp *Resp, err error) {
+		err = b.answer(ctx, &call{
+			method: m.Name(),
+			req:    req,
+			waits:  waits,
+			here: func(ctx context.Context, req any) (err error) {
+				resp, err = h(ctx, req.(*Req))
+				return err
+			},
+			there: func(ctx context.Context, leader wire.Conn) (err error) {
 				resp, err = m.Call(ctx, leader, req)
-			}
-			if !wire.IsNotLeading(err) || !again.Sleep(ctx, tries) {
-				return resp, err
-			}
+				return err
+			},
+		})
+		if err != nil {
+			return nil, err
 		}
+		return resp, nil
 	})
+}
+
+// call is one that is to be answered by this server, or by the one that leads.
+type call struct {
+	method string
+	req    any
+	waits  bool // for long: it changes nothing, and ends with the term
+	here   func(ctx context.Context, req any) error
+	there  func(context.Context, wire.Conn) error
+}
+
+// answer has a call answered where it can be.
+func (b Base) answer(ctx context.Context, c *call) error {
+	if r, ok := c.req.(anyServer); ok && r.AnyServer() {
+		return b.judged(ctx, c)
+	}
+	for tries := 1; ; tries++ {
+		leader, err := b.route(ctx, c.req)
+		switch {
+		case err != nil:
+			return err
+		case leader != nil:
+			err = c.there(ctx, leader)
+		case c.waits:
+			err = b.whileLeading(ctx, c)
+		default:
+			err = b.judged(ctx, c)
+		}
+		// What is refused unbegun, because another server leads by now, is passed on again; nothing else is.
+		if !wire.IsNotLeading(err) || !again.Sleep(ctx, tries) {
+			return err
+		}
+	}
+}
+
+// whileLeading has a handler answer as long as this server leads.
+func (b Base) whileLeading(ctx context.Context, c *call) error {
+	term, cancel := b.Cluster.Term(ctx)
+	defer cancel()
+	err := b.judged(term, c)
+	if cause := context.Cause(term); wire.IsNotLeading(cause) {
+		return cause // whatever was read may not have been the newest
+	}
+	return err
 }
 
 // again paces the search for the leader while servers disagree about it.

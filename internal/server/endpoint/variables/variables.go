@@ -37,14 +37,18 @@ type Config struct {
 	Proposer fsm.Proposer
 	Secrets  Secrets
 	Locks    Locks
+	Most     variable.Bounds // of a namespace
 	Log      *slog.Logger
 }
 
 // Endpoints answer methods.
-type Endpoints struct{ cfg Config }
+type Endpoints struct {
+	cfg       Config
+	admission admission
+}
 
 // New returns endpoints; Register lets them answer.
-func New(cfg Config) *Endpoints { return &Endpoints{cfg} }
+func New(cfg Config) *Endpoints { return &Endpoints{cfg: cfg, admission: admission{bounds: cfg.Most}} }
 
 // Register adds the handlers to a server.
 func (e *Endpoints) Register(s *wire.Server) {
@@ -57,9 +61,10 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.VariableRelease, e.release)
 }
 
-// visible is a variable as the caller may see it: by the id of its lock one could write, so it is for who may.
-func visible(ctx context.Context, v *variable.Variable) *variable.Variable {
-	if v == nil || v.Lock == nil || serving.SeesVariable(ctx, v.Namespace, v.Path, acl.Write) {
+// visible is a variable as the caller may see it. Who knows the id of its lock has the lock: it is for who has shown
+// it, and for those who run the cluster, who may have to take it from a holder that does not come back.
+func visible(v *variable.Variable, shown string, operator bool) *variable.Variable {
+	if v == nil || v.Lock == nil || v.Holds(shown) || operator {
 		return v
 	}
 	out := *v
@@ -69,14 +74,18 @@ func visible(ctx context.Context, v *variable.Variable) *variable.Variable {
 	return &out
 }
 
+// operator tells whether the caller may write what is the operators'.
+func operator(ctx context.Context) bool { return serving.SeesOn(ctx, acl.Operator, "", acl.Write) }
+
 // list shows the variables that the caller may list, without what they hold.
 func (e *Endpoints) list(ctx context.Context, req *wire.Query) (*wire.List[*variable.Variable], error) {
 	out := &wire.List[*variable.Variable]{}
 	return out, e.cfg.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		var all []*variable.Variable
-		for v := range under(s, w, req) {
+		whole := operator(ctx)
+		for v := range Under(s, w, req.Namespace, req.Prefix) {
 			if serving.SeesVariable(ctx, v.Namespace, v.Path, acl.List) {
-				all = append(all, visible(ctx, v))
+				all = append(all, visible(v, "", whole))
 			}
 		}
 		out.Items, out.NextToken = wire.Cut(req.Page, all, (*variable.Variable).Key)
@@ -84,14 +93,14 @@ func (e *Endpoints) list(ctx context.Context, req *wire.Query) (*wire.List[*vari
 	})
 }
 
-// under yields the variables whose paths begin with the prefix that is asked for.
-func under(s *state.Snap, w *state.Watch, req *wire.Query) iter.Seq[*variable.Variable] {
-	if req.Namespace != wire.AllNamespaces {
-		return s.Variables(w, req.Namespace, req.Prefix)
+// Under yields the variables of a namespace, or of all, whose paths begin with a prefix.
+func Under(s *state.Snap, w *state.Watch, in ids.Namespace, prefix string) iter.Seq[*variable.Variable] {
+	if in != wire.AllNamespaces {
+		return s.Variables(w, in, prefix)
 	}
 	return func(yield func(*variable.Variable) bool) {
 		for n := range s.Namespaces(w, "") {
-			for v := range s.Variables(w, n.Name, req.Prefix) {
+			for v := range s.Variables(w, n.Name, prefix) {
 				if !yield(v) {
 					return
 				}
@@ -104,7 +113,7 @@ func (e *Endpoints) get(ctx context.Context, req *wire.Ref[string]) (*wire.Varia
 	out := &wire.VariableReply{}
 	return out, e.cfg.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		v := s.Variable(w, req.Namespace, req.ID)
-		out.Item = visible(ctx, v)
+		out.Item = visible(v, "", operator(ctx))
 		if v == nil {
 			return s.ReadIndex(state.Variables), nil
 		}
@@ -156,7 +165,12 @@ func (e *Endpoints) put(ctx context.Context, req *wire.VariablePutRequest) (*wir
 	if err != nil {
 		return nil, err
 	}
-	return e.write(ctx, where, "written", req.By,
+	done, err := e.admission.enter(e.cfg.Store, where, len(sealed))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return e.write(ctx, writing{where, "written", req.By, req.Lock},
 		&variables.Put{At: where, Sealed: sealed, Check: req.Check, Lock: req.Lock})
 }
 
@@ -165,7 +179,8 @@ func (e *Endpoints) remove(ctx context.Context, req *wire.VariableDeleteRequest)
 	if err != nil {
 		return nil, err
 	}
-	return e.write(ctx, where, "deleted", req.By, &variables.Delete{At: where, Check: req.Check, Lock: req.Lock})
+	return e.write(ctx, writing{where, "deleted", req.By, req.Lock},
+		&variables.Delete{At: where, Check: req.Check, Lock: req.Lock})
 }
 
 func (e *Endpoints) acquire(ctx context.Context, req *wire.VariableAcquireRequest) (*wire.VariableWritten, error) {
@@ -188,7 +203,14 @@ func (e *Endpoints) acquire(ctx context.Context, req *wire.VariableAcquireReques
 			return nil, err
 		}
 	}
-	out, err := e.write(ctx, where, "locked", req.By, cmd)
+	if cmd.Sealed != nil || e.cfg.Store.Snapshot().Variable(nil, where.Namespace, where.Path) == nil {
+		done, err := e.admission.enter(e.cfg.Store, where, max(len(cmd.Sealed), len(cmd.Empty)))
+		if err != nil {
+			return nil, err
+		}
+		defer done()
+	}
+	out, err := e.write(ctx, writing{where, "locked", req.By, cmd.Lock.ID}, cmd)
 	if err != nil || out.Conflict != "" || !cmd.Again {
 		return out, err
 	}
@@ -202,7 +224,7 @@ func (e *Endpoints) release(ctx context.Context, req *wire.VariableLockRequest) 
 	if err != nil {
 		return nil, err
 	}
-	return e.write(ctx, where, "unlocked", req.By, &variables.Release{At: where, Lock: req.Lock})
+	return e.write(ctx, writing{where, "unlocked", req.By, req.Lock}, &variables.Release{At: where, Lock: req.Lock})
 }
 
 // renew writes nothing: how long a lock holds is counted by the server that leads.
@@ -221,24 +243,36 @@ func (e *Endpoints) renew(ctx context.Context, req *wire.VariableLockRequest) (*
 	}
 	s := e.cfg.Store.Snapshot()
 	v := s.Variable(nil, where.Namespace, where.Path)
-	out := &wire.VariableWritten{Index: s.ReadIndex(state.Variables), Conflict: string(conflict), Item: visible(ctx, v)}
+	out := &wire.VariableWritten{
+		Index:    s.ReadIndex(state.Variables),
+		Conflict: string(conflict),
+		Item:     visible(v, req.Lock, false),
+	}
 	if v != nil {
 		out.Index = max(out.Index, v.ModifyIndex)
 	}
 	return out, nil
 }
 
+// writing is a write: where, what it does, for whom, and by which lock.
+type writing struct {
+	variables.At
+	done, by, lock string
+}
+
 // write brings a command into the log, and shows what became of it.
-func (e *Endpoints) write(
-	ctx context.Context, at variables.At, done, by string, cmd fsm.Command,
-) (*wire.VariableWritten, error) {
+func (e *Endpoints) write(ctx context.Context, at writing, cmd fsm.Command) (*wire.VariableWritten, error) {
 	got, index, err := fsm.Propose[*variables.Outcome](ctx, e.cfg.Proposer, cmd)
 	if err != nil {
 		return nil, err
 	}
-	out := &wire.VariableWritten{Index: index, Conflict: string(got.Conflict), Item: visible(ctx, got.Variable)}
+	out := &wire.VariableWritten{
+		Index:    index,
+		Conflict: string(got.Conflict),
+		Item:     visible(got.Variable, at.lock, false),
+	}
 	if got.Conflict == "" {
-		e.cfg.Log.Info("a variable was "+done, "namespace", at.Namespace, logkey.Path, at.Path, "by", by)
+		e.cfg.Log.Info("a variable was "+at.done, "namespace", at.Namespace, logkey.Path, at.Path, "by", at.by)
 	}
 	if got.Variable == nil || got.Sealed == nil {
 		return out, nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -31,25 +32,39 @@ var key = workload.Key{ID: "k", Private: ed25519.NewKeyFromSeed(bytes.Repeat([]b
 
 type signer struct{}
 
-func (signer) Sign(_ *state.Snap, s *workload.Statement) (redact.Secret, error) { return key.Sign(s) }
+func (signer) Sign(_ context.Context, _ *state.Snap, s *workload.Statement) (redact.Secret, error) {
+	return key.Sign(s)
+}
 
 func world(t *testing.T) *state.Store {
 	t.Helper()
+	const where = "${node.datacenter}/${node.pool}/${node.class}/${job.node_pool}"
 	s := state.New()
 	err := s.Write(state.Stamp{Index: 1, Time: time.Now()}, func(tx *state.Tx) error {
 		tx.PutSigningKey(&state.SigningKey{ID: "k", Public: key.Private.Public().(ed25519.PublicKey)})
 		for _, id := range []ids.Node{"n", "m", "denied", "twice"} {
-			tx.PutNode(&node.Node{ID: id, SecretHash: wire.HashNodeSecret("secret of " + string(id))})
+			tx.PutNode(&node.Node{
+				ID:         id,
+				SecretHash: wire.HashNodeSecret("secret of " + string(id)),
+				Datacenter: "dc1",
+				NodePool:   "gpu",
+				NodeClass:  "big",
+			})
 		}
 		tx.PutMeta(&state.Meta{Incarnation: "i"})
 		denied := &trust.Member{Role: trust.Node, ID: "denied", Denied: &trust.Denial{}}
 		tx.PutMember(denied)
 		tx.PutSession(&node.Session{Node: "twice", Epoch: "now", Superseded: []string{"before"}})
-		tx.PutJob(&job.Job{Namespace: "shop", ID: "web", TaskGroups: []*job.TaskGroup{{
+		tx.PutJob(&job.Job{Namespace: "shop", ID: "web", NodePool: "all", TaskGroups: []*job.TaskGroup{{
 			Name: "front",
 			Tasks: []*job.Task{{
-				Name:       "app",
-				Identities: []*job.WorkloadIdentity{{Name: "vault", Audience: []string{"vault"}, TTL: time.Hour}},
+				Name: "app",
+				Identities: []*job.WorkloadIdentity{{
+					Name:        "vault",
+					Audience:    []string{"vault"},
+					TTL:         time.Hour,
+					ExtraClaims: map[string]string{"where": where},
+				}},
 			}},
 		}}})
 		for id, change := range map[ids.Alloc]func(*alloc.Alloc){
@@ -101,6 +116,10 @@ func TestANodeHasIdentitiesSignedOfWhatItRuns(t *testing.T) {
 	reply, err := ask(nil)
 	if err != nil || len(reply.Items) != 2 || reply.Items[0].Lives != 0 || reply.Items[1].Lives != time.Hour {
 		t.Fatalf("%+v, %v", reply, err)
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(strings.Split(reply.Items[1].Token.Secret().Reveal(), ".")[1])
+	if err != nil || !strings.Contains(string(payload), `"extra_claims":{"where":"dc1/gpu/big/all"}`) {
+		t.Errorf("it says %s, %v", payload, err)
 	}
 	who, err := rights.WorkloadOf(store.Snapshot(), nil, reply.Items[0].Token.Secret(), time.Now())
 	if err != nil || who.Job != "web" || who.Group != "front" || who.Task != "app" {

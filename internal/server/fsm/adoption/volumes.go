@@ -9,6 +9,7 @@ import (
 	"berth/internal/model/job"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
+	"berth/internal/server/attaching"
 	"berth/internal/server/fsm"
 	"berth/internal/server/holders"
 	"berth/internal/server/instances"
@@ -140,7 +141,7 @@ func attach(tx *state.Tx, st fsm.Stamp, v *volume.Volume, c *volume.Claim, held 
 			fmt.Sprintf("plugin %q has not said yet how the provider calls its node", v.Spec.Plugin)),
 			"adopt the orphan that runs the plugin first, and wait until it is healthy")
 	}
-	tx.PutAttachment(&volume.Attachment{
+	now := &volume.Attachment{
 		Volume:         v.ID,
 		UID:            v.UID,
 		Node:           c.Node,
@@ -157,7 +158,12 @@ func attach(tx *state.Tx, st fsm.Stamp, v *volume.Volume, c *volume.Claim, held 
 		VolumeContext:  v.Status.Context,
 		Generation:     held.Generation,
 		Since:          st.Time,
-	})
+	}
+	if other := attaching.Same(&tx.Snap, now); other != nil && tx.Understands(attaching.Schema) {
+		return refuse(c.Alloc, fmt.Sprintf("its volume %q is attached to %q for node %s, which its own node says to be",
+			v.ID.ID, at, ids.Short(other.Node)), "look at both nodes: berth node status")
+	}
+	tx.PutAttachment(now)
 	return nil
 }
 

@@ -16,6 +16,9 @@ import (
 // Schema is the number of the cluster from which on it is recorded what drivers take.
 const Schema = 6
 
+// SchemaBounds is the number from which on that says how large numbers may be, and which texts are paths.
+const SchemaBounds = 15
+
 func init() { fsm.Register[Put]("driver-options", Schema, "server/endpoint/nodes") }
 
 // Put says what the drivers of a node take; of those that it leaves out that is not known.
@@ -56,4 +59,20 @@ func (c *Put) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 	n.Drivers = drivers
 	tx.PutNode(&n)
 	return nil, nil
+}
+
+// Understood is what a node says of its drivers, without what servers of earlier releases do not know.
+func Understood(s *state.Snap, n *node.Node) map[string]taskconfig.Schema {
+	out := Of(n)
+	if s.Understands(SchemaBounds) {
+		return out
+	}
+	for name, schema := range out { // in any order: each by itself
+		out[name] = taskconfig.Schema{}
+		for option, f := range schema { // likewise, in any order
+			f.Absolute, f.Most = false, 0
+			out[name][option] = f
+		}
+	}
+	return out
 }

@@ -41,14 +41,25 @@ func Believed(s *state.Snap, id string, now time.Time) int {
 		if j == nil || j.Group(a.TaskGroup) == nil {
 			continue
 		}
-		for _, t := range j.Group(a.TaskGroup).Tasks {
-			if shows(workload.Shown(t), next, now) {
-				n++
-				break
-			}
+		if shows(shown(j.Group(a.TaskGroup)), next, now) {
+			n++
 		}
 	}
 	return n
+}
+
+// shown are the identities of a group that somebody may show: those of its services are asked for without being shown
+// to a task.
+func shown(g *job.TaskGroup) (out []*job.WorkloadIdentity) {
+	for _, t := range g.Tasks {
+		out = append(out, workload.Shown(g, t)...)
+	}
+	for _, s := range g.AllServices() {
+		if s.Identity != nil {
+			out = append(out, s.Identity)
+		}
+	}
+	return out
 }
 
 // successor is the key that came first after another one; nil: none has.

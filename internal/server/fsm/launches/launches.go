@@ -4,13 +4,16 @@ package launches
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
+	"berth/internal/server/children"
 	"berth/internal/server/fsm"
+	"berth/internal/server/partitions"
 	"berth/internal/server/state"
 )
 
@@ -25,6 +28,7 @@ type Launched struct {
 	Child   *job.Job   // nil: nothing was launched
 	Eval    *eval.Eval // nil: nothing to follow
 	Skipped string     // why nothing was launched at its time
+	Gave    []ids.Job  // what was launched before, had no place, and was stopped for this one
 }
 
 // Launch launches a job at its time. It is done once however often it is asked for: what was launched is written down
@@ -36,6 +40,23 @@ type Launch struct {
 	JobModifyIndex uint64
 	Due            int64 // seconds since the epoch
 	Seed           string
+	// MaxPlaceless is how many of what was launched before may wait for a place; 0: any number.
+	MaxPlaceless int `cbor:",omitempty"`
+}
+
+// SchemaPlaceless is the number of the cluster from which on what waits for a place is bounded.
+const SchemaPlaceless = 15
+
+// MaxPlaceless is how many of what a job launched by the clock wait for a place, with nothing of them running, before
+// its times are passed over: more of them would only fill the servers.
+const MaxPlaceless = 100
+
+// Needs is what the bound needs: servers of an older version would launch beyond it.
+func (c *Launch) Needs() uint64 {
+	if c.MaxPlaceless > 0 {
+		return SchemaPlaceless
+	}
+	return 0
 }
 
 // Overlap is why a job was not launched at its time.
@@ -48,21 +69,43 @@ func (c *Launch) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		parent.LastLaunch >= c.Due {
 		return &Launched{}, nil // another leader was first, or a person was
 	}
-	id := ids.Job(fmt.Sprintf("%s%s%d", parent.ID, job.PeriodicChild, c.Due))
-	out := &Launched{}
-	switch {
-	case tx.Job(nil, c.Namespace, id) != nil: // a person had it launched in that very second
-	case parent.Periodic.ProhibitOverlap && anyGoes(&tx.Snap, parent):
-		out.Skipped = Overlap
-	default:
-		var err error
-		if out, err = register(tx, st, parent.Child(id), c.Seed, eval.TriggerPeriodic); err != nil {
-			return nil, err
-		}
+	out, err := c.launch(tx, st, parent)
+	if err != nil {
+		return nil, err
 	}
 	recorded := *parent
 	recorded.LastLaunch = c.Due
 	tx.PutJobVersion(&recorded)
+	return out, nil
+}
+
+func (c *Launch) launch(tx *state.Tx, st fsm.Stamp, parent *job.Job) (*Launched, error) {
+	child := parent.Child(nameAt(tx, parent, c.Due, c.Seed))
+	if err := permitted(tx, child, "launch", parent.ID); err != nil {
+		return &Launched{Skipped: err.Error()}, nil
+	}
+	var gave []ids.Job
+	if parent.Periodic.ProhibitOverlap {
+		goes, waiting := unended(&tx.Snap, parent)
+		if goes != "" {
+			return &Launched{Skipped: fmt.Sprintf("%s: %s", Overlap, goes)}, nil
+		}
+		for _, id := range waiting {
+			stop := &fsm.JobDeregister{Namespace: c.Namespace, Job: id, Seed: c.Seed}
+			if _, err := stop.Apply(tx, st); err != nil {
+				return nil, err
+			}
+		}
+		gave = waiting
+	} else if n := placeless(&tx.Snap, parent); c.MaxPlaceless > 0 && n >= c.MaxPlaceless {
+		return &Launched{Skipped: fmt.Sprintf("%d jobs that were launched before wait for a place that no node has; "+
+			"stop them, or make a place", n)}, nil
+	}
+	out, err := register(tx, st, child, c.Seed, eval.TriggerPeriodic)
+	if err != nil {
+		return nil, err
+	}
+	out.Gave = gave
 	return out, nil
 }
 
@@ -88,12 +131,32 @@ func (c *Force) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	case parent.Stop:
 		return nil, refuse("it is stopped", "start it first: berth job start "+ids.Typed(parent.Namespace, parent.ID))
 	}
-	for at := st.Time.Unix(); ; at++ { // several in a second are several
-		id := ids.Job(fmt.Sprintf("%s%s%d", parent.ID, job.PeriodicChild, at))
-		if tx.Job(nil, c.Namespace, id) == nil {
-			return register(tx, st, parent.Child(id), c.Seed, eval.TriggerPeriodic)
-		}
+	child := parent.Child(nameAt(tx, parent, st.Time.Unix(), c.Seed)) // several in a second are several
+	if err := permitted(tx, child, "force", c.Job); err != nil {
+		return nil, err
 	}
+	return register(tx, st, child, c.Seed, eval.TriggerPeriodic)
+}
+
+// permitted refuses to launch what the namespace lets no job use any more: it may have changed since the one that
+// launches it was registered.
+func permitted(tx *state.Tx, child *job.Job, op string, parent ids.Job) error {
+	if errs := partitions.Permits(&tx.Snap, child); len(errs) > 0 {
+		return fault.Note(errs[0], op, fmt.Sprintf("job %q", parent))
+	}
+	return nil
+}
+
+// nameAt is the id of what is launched at a time, in seconds since the epoch. Where something has it already, because a
+// person had it launched in that very second, it gets a text behind it: no other second's name, which would be taken
+// when that comes.
+func nameAt(tx *state.Tx, parent *job.Job, at int64, seed string) ids.Job {
+	plain := fmt.Sprintf("%s%s%d", parent.ID, job.PeriodicChild, at)
+	id := ids.Job(plain)
+	for n := 0; tx.Job(nil, parent.Namespace, id) != nil; n++ {
+		id = ids.Job(plain + "-" + ids.Short(ids.Derived(seed, plain, strconv.Itoa(n))))
+	}
+	return id
 }
 
 // Dispatch launches a job with parameters.
@@ -153,6 +216,12 @@ func (c *Dispatch) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	if over := child.Excesses(); len(over) > 0 {
 		return nil, fault.Wrap(over[0], fault.Invalid, "dispatch", fmt.Sprintf("job %q", c.Job))
 	}
+	if heavy := child.Heavy(); len(heavy) > 0 {
+		return nil, fault.Wrap(heavy[0], fault.Invalid, "dispatch", fmt.Sprintf("job %q", c.Job))
+	}
+	if err := permitted(tx, child, "dispatch", c.Job); err != nil {
+		return nil, err
+	}
 	return register(tx, st, child, c.Seed, eval.TriggerJobRegister)
 }
 
@@ -194,27 +263,30 @@ func register(tx *state.Tx, st fsm.Stamp, child *job.Job, seed, trigger string) 
 	return &Launched{Child: child, Eval: &e}, nil
 }
 
-// anyGoes reports whether something that a job launched by the clock has not ended. Those that ended are many: what
-// cannot go on any more costs no look at more than its evaluation and its allocs.
-func anyGoes(s *state.Snap, parent *job.Job) bool {
+// placeless counts what a job launched by the clock that waits for a place, with nothing of it running.
+func placeless(s *state.Snap, parent *job.Job) (n int) {
 	for j := range s.Children(nil, parent) {
-		if strings.HasPrefix(string(j.ID), string(parent.ID)+job.PeriodicChild) && goes(s, j) {
-			return true
+		if strings.HasPrefix(string(j.ID), string(parent.ID)+job.PeriodicChild) &&
+			children.StandingOf(s, j) == children.Placeless {
+			n++
 		}
 	}
-	return false
+	return n
 }
 
-func goes(s *state.Snap, j *job.Job) bool {
-	for a := range s.AllocsByJob(nil, j.Namespace, j.ID) {
-		if !a.ClientTerminal() {
-			return true
+// unended finds what a job launched by the clock and has not ended: the first that goes on, or all that wait for a
+// place, though nothing of them runs.
+func unended(s *state.Snap, parent *job.Job) (goes ids.Job, waiting []ids.Job) {
+	for j := range s.Children(nil, parent) {
+		if !strings.HasPrefix(string(j.ID), string(parent.ID)+job.PeriodicChild) {
+			continue
+		}
+		switch children.StandingOf(s, j) {
+		case children.Going:
+			return j.ID, nil
+		case children.Placeless:
+			waiting = append(waiting, j.ID)
 		}
 	}
-	for e := range s.EvalsByJob(nil, j.Namespace, j.ID) {
-		if !e.Terminal() {
-			return true
-		}
-	}
-	return false
+	return "", waiting
 }

@@ -12,6 +12,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
+	"berth/internal/server/attaching"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -86,6 +87,11 @@ func (c *NodeReplace) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	for _, i := range slices.Collect(tx.InventoryOf(nil, c.Old)) {
 		tx.DeleteInventoryEntry(c.Old, i.Entry.StagingKey) // mounts of a boot that is dead
 		fsm.Settle(tx, st, i.Entry.StagingKey)             // what nobody claims held up who waits for the volume
+	}
+	if h := tx.InventoryHead(nil, c.Old); h != nil && len(h.Unknown) > 0 && tx.Understands(attaching.Schema) {
+		none := *h // what had no name there stood in the way of volumes of other nodes, too
+		none.Unknown = nil
+		tx.PutInventoryHead(&none)
 	}
 	for v := range tx.Volumes(nil, wire.AllNamespaces, "") {
 		if v.Status.HomeNode == c.Old {

@@ -19,10 +19,17 @@ type item[T comparable] struct {
 	what  T
 }
 
-// Add appends what the command of an index, which is none before the last one's, wrote.
+// few is how many of a command's last news are searched for one that is said again: most commands have less.
+const few = 8
+
+// Add appends what the command of an index, which is none before the last one's, wrote: an object that is written, and
+// what it was before, mostly concern the same.
 func (n *News[T]) Add(index uint64, what []T) {
 	for _, w := range what {
-		*n = append(*n, item[T]{index, w})
+		last := (*n)[max(0, len(*n)-few):]
+		if !slices.Contains(last, item[T]{index, w}) {
+			*n = append(*n, item[T]{index, w})
+		}
 	}
 }
 

@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	osexec "os/exec"
+	"strings"
+	"testing"
+)
+
+// TestAJobRunsAProgramOfJava: the node tells its machine, by which the job chooses it, and the program runs in a root
+// of its own.
+func TestAJobRunsAProgramOfJava(t *testing.T) {
+	if _, err := osexec.LookPath("javac"); err != nil {
+		t.Skip("the machine that runs a program by its text comes with the compiler")
+	}
+	m := prepare(t, false)
+	m.start()
+	m.run(`
+job "app" {
+  constraint {
+    attribute = "${attr.driver.java.version}"
+    operator  = "is_set"
+  }
+  group "g" {
+    task "t" {
+      driver = "java"
+      config {
+        class       = "/local/Main.java"
+        args        = ["told"]
+        jvm_options = ["-Xmx64m"]
+      }
+      template {
+        destination = "local/Main.java"
+        data        = <<EOT
+public class Main {
+  public static void main(String[] args) throws Exception {
+    System.out.println(args[0] + " " + System.getenv("NOMAD_TASK_NAME"));
+    Thread.sleep(1000000);
+  }
+}
+EOT
+      }
+      resources {
+        memory = 400
+      }
+    }
+  }
+}`)
+	a := m.running("app", 1)[0]
+	m.eventually("the program to print", func() bool { return strings.Contains(m.output(a.ID), "told t") })
+	m.stopJob("app")
+}

@@ -1,0 +1,113 @@
+package envoy_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"reflect"
+	"regexp"
+	"testing"
+
+	"berth/internal/base/redact"
+	"berth/internal/derive/envoy"
+	"berth/internal/testkit/consulagent"
+)
+
+// named are names of what Envoy counts, with all that Consul writes into them and without.
+var named = []string{
+	"cluster.web.default.dc1.internal.11111111-2222.consul.upstream_cx_total",
+	"cluster.passthrough~web.default.dc1.internal.11111111-2222.consul.upstream_cx_total",
+	"cluster.v1.web.default.dc1.internal.11111111-2222.consul.upstream_cx_total",
+	"cluster.web.ns.part.dc1.internal-v1.11111111-2222.consul.upstream_cx_total",
+	"cluster.v1.web.ns.part.dc1.internal-v1.11111111-2222.consul.upstream_cx_total",
+	"cluster.f8f8f8~v1.web.ns.part.dc1.internal-v1.11111111-2222.consul.upstream_cx_total",
+	"cluster.passthrough~f8f8f8~v1.web.ns.part.dc1.internal-v1.11111111-2222.consul.upstream_cx_total",
+	"cluster.f8f8f8~web.ns.dc1.internal.11111111-2222.consul.upstream_cx_total",
+	"cluster.web.default.east.external.11111111-2222.consul.upstream_cx_total",
+	"cluster.web.default.part.east.external.11111111-2222.consul.upstream_cx_total",
+	"cluster.web.default.dc1.query.11111111-2222.consul.upstream_cx_total",
+	"cluster.local_app.upstream_cx_total",
+	"tcp.upstream.web.default.default.dc1.downstream_cx_total",
+	"tcp.upstream.web.default.dc1.downstream_cx_total",
+	"http.upstream.web.dc1.downstream_rq_total",
+	"http.upstream_peered.web.default.east.downstream_rq_total",
+	"tcp.upstream_peered.web.east.downstream_cx_total",
+	"http.public_listener.downstream_rq_total",
+}
+
+// TestEnvoyBeginsAsTheRealConsulWouldHaveIt: the file has all that Consul's own program writes, and nothing else; the
+// rules by which labels are found take the same out of each name, and find the same values.
+func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
+	real := consulagent.Start(t)
+	real.Do(http.MethodPut, "/v1/agent/service/register", map[string]any{
+		"ID":      "web-1",
+		"Name":    "web",
+		"Port":    9001,
+		"Connect": map[string]any{"SidecarService": map[string]any{"Port": 21000}},
+	}, nil)
+	text, err := envoy.Bootstrap(envoy.Config{
+		ID:         "web-1-sidecar-proxy",
+		Cluster:    "web",
+		Socket:     "/secrets/grpc.sock",
+		Token:      redact.New("anything"),
+		Admin:      "127.0.0.2:19001",
+		Ready:      "127.0.0.1:19101",
+		Datacenter: "dc1",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := file(t, text)
+	theirs := file(t, real.Output("connect", "envoy", "-bootstrap", "-sidecar-for", "web-1", "-token", "anything",
+		"-grpc-addr", "unix:///secrets/grpc.sock", "-admin-bind", "127.0.0.2:19001",
+		"-envoy-ready-bind-address", "127.0.0.1", "-envoy-ready-bind-port", "19101"))
+	ourRules, theirRules := rules(t, ours), rules(t, theirs)
+	if len(theirRules) == 0 || len(ourRules) != len(theirRules) {
+		t.Fatalf("%d rules, and %d of Consul", len(ourRules), len(theirRules))
+	}
+	seen := map[string]bool{}
+	for i, theirs := range theirRules {
+		for _, name := range named {
+			got, want := ourRules[i].FindStringSubmatch(name), theirs.FindStringSubmatch(name)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("of %s\n%s takes %q\n%s takes %q", name, ourRules[i], got, theirs, want)
+			}
+			seen[theirs.String()] = seen[theirs.String()] || want != nil && want[2] != ""
+		}
+		if !seen[theirs.String()] {
+			t.Errorf("no name of the test has what is found by %s", theirs)
+		}
+	}
+	if !reflect.DeepEqual(ours, theirs) {
+		t.Errorf("Envoy begins with\n%s\nand Consul's own program has\n%s", plain(t, ours), plain(t, theirs))
+	}
+}
+
+func file(t *testing.T, text []byte) (out map[string]any) {
+	t.Helper()
+	if err := json.Unmarshal(text, &out); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return out
+}
+
+func plain(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.MarshalIndent(v, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// rules takes the rules by which labels are found out of a file, whose text may be another where they do the same.
+func rules(t *testing.T, file map[string]any) (out []*regexp.Regexp) {
+	t.Helper()
+	for _, tag := range dig(t, file, "stats_config", "stats_tags").([]any) {
+		tag := tag.(map[string]any)
+		if text, is := tag["regex"].(string); is {
+			out = append(out, regexp.MustCompile(text))
+			delete(tag, "regex")
+		}
+	}
+	return out
+}

@@ -1,0 +1,184 @@
+package images
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"berth/internal/base/durable"
+	"berth/internal/base/fault"
+	"berth/internal/base/logkey"
+	"berth/internal/port/driver/docker/spec"
+)
+
+const imagesFile = "images.json"
+
+// load reads which images an earlier run of the agent fetched. Nothing uses them before a task is found that does.
+func (i *Images) load() error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.uses, i.own = map[string]map[string]bool{}, map[string]string{}
+	i.due = map[string]time.Time{}
+	if i.cfg.Dir == "" {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(i.cfg.Dir, imagesFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &i.own)
+	}
+	for _, id := range i.own {
+		i.due[id] = time.Now().Add(max(i.cfg.Delay, leastDelay))
+	}
+	return fault.Wrap(err, fault.Internal, "read", filepath.Join(i.cfg.Dir, imagesFile))
+}
+
+// callLimit bounds calls that have nothing to wait for.
+const callLimit = 30 * time.Second
+
+// leastDelay is how long an image stays at least after the agent's start: its tasks are being found.
+const leastDelay = time.Minute
+
+// save writes down which images were fetched. It is called with mu held.
+func (i *Images) save() error {
+	if i.cfg.Dir == "" {
+		return nil
+	}
+	text, err := json.Marshal(i.own)
+	if err != nil {
+		return err
+	}
+	if err := durable.MakeDir(i.cfg.Dir, 0o700); err != nil {
+		return err
+	}
+	return durable.WriteFile(filepath.Join(i.cfg.Dir, imagesFile), text, 0o600)
+}
+
+// fetched notes an image that was fetched for a task. The same one may have other names, which are not this driver's.
+func (i *Images) fetched(name, id string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.own[name] == id {
+		return nil
+	}
+	i.own[name] = id
+	return i.save()
+}
+
+// Use notes that a container is made of an image.
+func (i *Images) Use(id, container string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.uses[id] == nil {
+		i.uses[id] = map[string]bool{}
+	}
+	i.uses[id][container] = true
+	delete(i.due, id)
+}
+
+// Free notes that a container is gone.
+func (i *Images) Free(id, container string) {
+	i.mu.Lock()
+	delete(i.uses[id], container)
+	if len(i.uses[id]) == 0 {
+		delete(i.uses, id)
+	}
+	if len(i.uses[id]) == 0 && slices.Contains(slices.Collect(maps.Values(i.own)), id) {
+		i.due[id] = time.Now().Add(i.cfg.Delay)
+	}
+	i.mu.Unlock()
+	i.changed.Notify()
+}
+
+// next is an image whose time has come, or how long there is none; 0: there is none at all.
+func (i *Images) next(now time.Time) (id string, wait time.Duration) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for image, at := range i.due {
+		left := at.Sub(now)
+		if left <= 0 {
+			delete(i.due, image)
+			return image, 0
+		}
+		if wait == 0 || left < wait {
+			wait = left
+		}
+	}
+	return "", wait
+}
+
+// names are those by which an image was fetched.
+func (i *Images) names(id string) (out []string) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for name, of := range i.own {
+		if of == id {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// gone notes that an image was removed.
+func (i *Images) gone(name string) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	delete(i.own, name)
+	return i.save()
+}
+
+// Collect removes images that nothing has used for a while, until ctx ends.
+func (i *Images) Collect(ctx context.Context) error {
+	for !i.cfg.Keep && ctx.Err() == nil {
+		changed := i.changed.C()
+		id, wait := i.next(time.Now())
+		if id != "" {
+			for _, name := range i.names(id) {
+				i.removeImage(ctx, name)
+			}
+			continue
+		}
+		var timer *time.Timer
+		var late <-chan time.Time
+		if wait > 0 {
+			timer = time.NewTimer(wait)
+			late = timer.C
+		}
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-late:
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+	}
+	return nil
+}
+
+// removeImage removes one. What somebody else's container uses stays, and is nobody's concern here any more.
+func (i *Images) removeImage(ctx context.Context, name string) {
+	limited, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	err := i.api.RemoveImage(limited, name)
+	switch {
+	case err == nil:
+		i.cfg.Log.Info("an image that nothing uses was removed", logkey.Driver, spec.Name, "image", name)
+	case fault.Has(err, fault.Conflict), fault.Has(err, fault.NotFound):
+	default:
+		i.cfg.Log.Warn("an image that nothing uses could not be removed", logkey.Driver, spec.Name, "image", name,
+			logkey.Error, err)
+		return
+	}
+	if err := i.gone(name); err != nil {
+		i.cfg.Log.Warn("which images were fetched could not be written down", logkey.Driver, spec.Name,
+			logkey.Error, err)
+	}
+}

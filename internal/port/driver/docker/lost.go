@@ -1,0 +1,82 @@
+package docker
+
+import (
+	"context"
+	"errors"
+
+	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/port/dockerapi"
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/docker/spec"
+)
+
+// errMayRun: what a start has made could not be removed.
+var errMayRun = errors.New("it may run")
+
+// whileThere is a context that ends also when the daemon is lost: one that is frozen answers no call, and ends none.
+func (d *Driver) whileThere(ctx context.Context) (there context.Context, done func()) {
+	there, cancel := context.WithCancelCause(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.starts++
+	number := d.starts
+	d.starting[number] = cancel
+	return there, func() {
+		d.mu.Lock()
+		delete(d.starting, number)
+		d.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// cutOff judges why a start has failed. One whose daemon was lost is no fault of the task's; but then, or where what it
+// has made could not be removed, the container may run: that is settled before anybody relies on it.
+func (d *Driver) cutOff(ctx, there context.Context, cfg *driver.TaskConfig, err error) error {
+	mayRun := errors.Is(err, errMayRun)
+	lost := there.Err() != nil || dockerapi.Cut(err) && fault.KindOf(err) != fault.NotReady // it was there at first
+	if ctx.Err() != nil || !lost && !mayRun {
+		return err
+	}
+	if why := context.Cause(there); why != nil {
+		err = why
+	}
+	d.tell(cfg.Alloc, cfg.Task, "Docker was lost while the container started: what may run of it is ended first", nil)
+	for failures := 1; ; failures++ {
+		left := d.Abort(ctx, cfg.Alloc, cfg.Task, cfg.Attempt)
+		if left == nil {
+			break
+		}
+		if !again.Sleep(ctx, failures) {
+			return ctx.Err() // and the start is aborted, or taken up
+		}
+	}
+	if !lost {
+		return err
+	}
+	return fault.Wrap(err, fault.NotReady, "use", "driver "+Name)
+}
+
+// removeTask removes the container of a task, and what a start that was cut off has left of its way into the network.
+func (d *Driver) removeTask(ctx context.Context, id ids.Alloc, name string) error {
+	c, err := d.api.Inspect(ctx, containerName(id, name))
+	switch {
+	case fault.Has(err, fault.NotFound):
+		err = nil
+	case err == nil && c.Config.Labels[spec.LabelAlloc] == string(id):
+		err = d.removeContainer(ctx, c.ID)
+	}
+	return errors.Join(err, d.removeHolder(ctx, id, name))
+}
+
+// removeHolder removes what puts a task's container into its network.
+func (d *Driver) removeHolder(ctx context.Context, id ids.Alloc, name string) error {
+	c, err := d.api.Inspect(ctx, holderName(id, name))
+	switch {
+	case fault.Has(err, fault.NotFound):
+		return nil
+	case err == nil && c.Config.Labels[labelHolder] != "" && c.Config.Labels[spec.LabelAlloc] == string(id):
+		return d.removeContainer(ctx, c.ID)
+	}
+	return err
+}

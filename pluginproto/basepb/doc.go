@@ -1,0 +1,3 @@
+// Package basepb owns what every plugin answers, in the public protocol of plugins: the .proto file
+// beside it, and the code that scripts/protoc.sh makes of it. Hosts and authors of plugins import it.
+package basepb

@@ -1,0 +1,3 @@
+// Package devicepb owns what a plugin answers that offers devices, in the public protocol of plugins: the .proto file
+// beside it, and the code that scripts/protoc.sh makes of it. Hosts and authors of plugins import it.
+package devicepb

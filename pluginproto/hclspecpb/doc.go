@@ -1,0 +1,3 @@
+// Package hclspecpb owns how a plugin describes its configuration, in the public protocol of plugins: the .proto file
+// beside it, and the code that scripts/protoc.sh makes of it. Hosts and authors of plugins import it.
+package hclspecpb
