@@ -48,7 +48,7 @@ func (f *Feed[T]) Add(news News[T]) {
 	if over := len(f.items) - kept; over > 0 {
 		over += kept / 4 // not at each command
 		f.from = f.items[over-1].index + 1
-		f.items = append(News[T](nil), f.items[over:]...)
+		f.items = slices.Delete(f.items, 0, over)
 	}
 }
 
