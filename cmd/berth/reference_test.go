@@ -56,7 +56,7 @@ func lastOf(in string) string { return in[strings.LastIndex(in, "/")+1:] }
 // Given all that may stand in a job file, then the page of job files has each block with its names, types and defaults,
 // and nothing else; and what is refused or has no effect in the words that users read.
 func TestThePageOfJobFilesIsWhole(t *testing.T) {
-	p := reference.Open(t, "reference/job.md")
+	p := reference.Open(t, "reference/jobspec.md")
 	types := map[string]string{}
 	paths := map[string]string{}
 	var known, blocks []string
@@ -82,7 +82,7 @@ func TestThePageOfJobFilesIsWhole(t *testing.T) {
 	p.Same("an attribute or a block", said, known)
 	defaults := canonical()
 	for key, row := range rows {
-		if len(row) != 4 {
+		if len(row) != 5 {
 			t.Errorf("%s: the row has %d cells", key, len(row))
 			continue
 		}
@@ -184,7 +184,7 @@ func short(d time.Duration) string {
 
 // Given the functions of job files, then the page lists them.
 func TestThePageOfJobFilesListsTheFunctions(t *testing.T) {
-	p := reference.Open(t, "reference/job.md")
+	p := reference.Open(t, "reference/jobspec.md")
 	lists := p.Section("Variables, locals, functions").Lists()
 	if len(lists) != 2 {
 		t.Fatalf("the lists are %q", lists)

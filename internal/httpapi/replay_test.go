@@ -263,7 +263,7 @@ func TestRecordedRequestsAreAnsweredAsObserved(t *testing.T) {
 // TestWhatAReasonCallsNotBuiltIsNot: a reason that says so names what is refused with these words: a path of the API,
 // or an attribute of a job by the reference. What has been built since takes its reasons with it.
 func TestWhatAReasonCallsNotBuiltIsNot(t *testing.T) {
-	reference, err := os.ReadFile("../../docs/reference/job.md")
+	reference, err := os.ReadFile("../../docs/reference/jobspec.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,13 @@ import (
 type Entry struct {
 	In   string // the block in which it stands, within those around it: "job/group/task"
 	Name string
-	// Type is text, "text or list of texts", number, "true or false", duration, size, map, block, "list of …" or "any
-	// number of blocks".
+	// Type is text, "text or list of texts", number, "number in …" with its unit, "true or false", duration, size, map,
+	// block, "list of …" or "any number of blocks".
 	Type string
 	// Path is the member in Go, and in JSON: "TaskGroups[].Tasks[].Driver". Empty: it is no member of its own.
 	Path string
+	// Labels is how many a block is written with.
+	Labels int
 }
 
 // Of lists what may stand in a block that is decoded into the struct type t, and in the blocks within; in names
@@ -42,10 +44,18 @@ func collect(
 		if f.Kind == hclfile.KindBlock && many {
 			member += "[]"
 		}
-		out = append(out, Entry{In: in, Name: name, Type: typeOf(f, many), Path: member})
-		if f.Kind == hclfile.KindBlock {
-			out = collect(out, strings.TrimPrefix(in+"/"+name, "/"), member, inner, specials)
+		e := Entry{In: in, Name: name, Type: typeOf(f, many) + unitOf(f.Member(t)), Path: member}
+		if f.Kind != hclfile.KindBlock {
+			out = append(out, e)
+			continue
 		}
+		for _, l := range hclfile.SchemaOf(inner).Labels {
+			if l.Kind == hclfile.KindLabel {
+				e.Labels++
+			}
+		}
+		out = append(out, e)
+		out = collect(out, strings.TrimPrefix(in+"/"+name, "/"), member, inner, specials)
 	}
 	for _, name := range slices.Sorted(slices.Values(specials[t].Extras)) {
 		out = append(out, Entry{In: in, Name: name, Type: "text"})
@@ -66,6 +76,19 @@ func typeOf(f *hclfile.Field, many bool) string {
 		return "size"
 	}
 	return wordOf(f.Type)
+}
+
+// unitOf is the unit of a member that has one, which its name tells.
+func unitOf(member string) string {
+	switch {
+	case strings.HasSuffix(member, "MB"):
+		return " in MiB"
+	case member == "CPU":
+		return " in MHz"
+	case member == "Percent":
+		return " in percent"
+	}
+	return ""
 }
 
 func wordOf(t reflect.Type) string {

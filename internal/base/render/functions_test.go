@@ -189,7 +189,7 @@ func TestWhatFunctionsGive(t *testing.T) {
 
 // The page of job files names every function that templates have.
 func TestEveryFunctionIsOnThePage(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/reference/job.md")
+	page, err := os.ReadFile("../../../docs/reference/jobspec.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,12 +11,12 @@ import (
 // TestTheReferenceHasTheOperatorsThatAreTaken: given the page of job files, then the operators of a constraint that it
 // names are those that are taken, no more and no fewer.
 func TestTheReferenceHasTheOperatorsThatAreTaken(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/reference/job.md")
+	page, err := os.ReadFile("../../../docs/reference/jobspec.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, constraint, _ := strings.Cut(string(page), "\n## constraint\n")
-	_, row, found := strings.Cut(constraint, "| `operator` | text | = |")
+	_, row, found := strings.Cut(constraint, "| `operator` | text | = | `operator = \"!=\"` |")
 	if !found {
 		t.Fatal("the page has no row of the operator")
 	}

@@ -24,7 +24,7 @@ type Section struct {
 	Rows [][]string // the cells of its tables, without their first lines
 }
 
-// Open reads a page of the folder docs: "reference/job.md".
+// Open reads a page of the folder docs: "reference/jobspec.md".
 func Open(t testing.TB, name string) *Page {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root(t), "docs", name))
