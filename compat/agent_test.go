@@ -41,8 +41,8 @@ type calls struct {
 }
 
 var names = regexp.MustCompile(
-	`^(/v1/(?:jobs?|node/pool|node|allocation|evaluation|deployment|namespace|service|volume/csi|volume/host|plugin/csi|` +
-		`client/allocation|client/fs/[a-z]+|scaling/policy|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
+	`^(/v1/(?:jobs?|node/pool|node|allocation|evaluation|deployment/[a-z-]{4,17}|deployment|` +
+		`namespace|service|volume/csi|volume/host|plugin/csi|client/allocation|client/fs/[a-z]+|scaling/policy|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
 
 // RoundTrip implements http.RoundTripper.
 func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -44,6 +44,8 @@ var needed = []string{
 	"GET /v1/services", "GET /v1/service/*", "GET /v1/allocation/*/services",
 	"GET /v1/job/*/services", "GET /v1/client/allocation/*/checks",
 	"GET /v1/job/*/scale", "PUT /v1/job/*/scale", "GET /v1/scaling/policies", "GET /v1/scaling/policy/*",
+	"PUT /v1/job/*/revert", "PUT /v1/job/*/stable", "PUT /v1/deployment/promote/*", "PUT /v1/deployment/pause/*",
+	"PUT /v1/deployment/fail/*", "PUT /v1/deployment/allocation-health/*", "GET /v1/deployment/*",
 	"PUT /v1/job/*/versions/first/tag", "DELETE /v1/job/*/versions/first/tag",
 	"GET /v1/plugins", "GET /v1/plugin/csi/*", "PUT /v1/job/*/dispatch", "PUT /v1/job/*/periodic/force",
 	"PUT /v1/acl/bootstrap", "GET /v1/acl/policies", "GET /v1/acl/policy/*", "PUT /v1/acl/policy/*",
@@ -59,7 +61,7 @@ func TestThePublicClientDrivesTheAgent(t *testing.T) {
 	for _, story := range []struct {
 		name string
 		tell func(*agent)
-	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife}, {"services", servicesAreFound}, {"variables", variablesAreKept}, {"events", eventsAreFollowed}, {"launches", launched}, {"scaling", scaled},
+	}{{"cluster", cluster}, {"nodes", nodes}, {"job", jobLife}, {"small truths", smallTruths}, {"task", taskLife}, {"services", servicesAreFound}, {"variables", variablesAreKept}, {"events", eventsAreFollowed}, {"launches", launched}, {"scaling", scaled}, {"deployments", deployed}, {"locks", locked},
 		{"logs from the end", logsFromTheEnd}, {"exec driver", execDriver}, {"blocking", blocking}, {"volumes",
 			volumes}, {"refusals", refusals}, {"words of nodes", nodeWords}, {"what agents refuse", agentTruths}, {"access lists", accessLists}, {"partitions", divided}, {"end", theEnd}} {
 		t.Run(story.name, func(t *testing.T) {

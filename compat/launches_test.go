@@ -61,7 +61,12 @@ func launched(a *agent) {
 	opts := &api.WriteOptions{IdempotencyToken: "order-17"}
 	one, _, err := a.Jobs().Dispatch("greeter", map[string]string{"who": "you"}, []byte("it is late"), "", opts)
 	a.ok(err)
-	same, _, err := a.Jobs().Dispatch("greeter", map[string]string{"who": "you"}, []byte("it is late"), "", opts)
+	same, _, err := a.Jobs().DispatchOpts(&api.DispatchOptions{
+		JobID:    "greeter",
+		Meta:     map[string]string{"who": "you"},
+		Payload:  []byte("it is late"),
+		Priority: 60,
+	}, opts)
 	a.ok(err)
 	if !strings.HasPrefix(one.DispatchedJobID, "greeter/dispatch-") || same.DispatchedJobID != one.DispatchedJobID {
 		a.t.Errorf("two dispatches with one token launched %q and %q", one.DispatchedJobID, same.DispatchedJobID)
