@@ -2,7 +2,6 @@ package convert
 
 import (
 	"cmp"
-	"slices"
 	"time"
 
 	"berth/api"
@@ -17,9 +16,6 @@ func ToJob(in *api.Job) *job.Job {
 	out := &job.Job{}
 	mirror(out, in)
 	for _, g := range out.TaskGroups {
-		if g.Update != nil && g.Update.HealthCheck == byChecks && !g.AskHealth() {
-			g.Update.HealthCheck = byTasks
-		}
 		for _, n := range g.Networks {
 			if n.Mode == "" {
 				n.Mode = onHost
@@ -36,19 +32,14 @@ func ToJob(in *api.Job) *job.Job {
 	return out
 }
 
-// What a job that leaves it unset is kept as, and what clients are used to see there. Without checks of services,
-// health by checks is health by task states.
+// What a job that leaves it unset is kept as, and what clients are used to see there.
 const (
-	byChecks, byTasks = "checks", "task_states"
-	onHost            = "host"
-	defaultNetwork    = "default"
+	onHost         = "host"
+	defaultNetwork = "default"
 )
 
 // asObserved shows the defaults as clients of this API are used to see them.
 func asObserved(g *api.TaskGroup) {
-	if g.Update != nil && g.Update.HealthCheck != nil && *g.Update.HealthCheck == byTasks && !checked(g) {
-		g.Update.HealthCheck = new(byChecks)
-	}
 	for _, n := range g.Networks {
 		if n.Mode == onHost {
 			n.Mode = ""
@@ -59,12 +50,6 @@ func asObserved(g *api.TaskGroup) {
 			}
 		}
 	}
-}
-
-func checked(g *api.TaskGroup) bool {
-	has := func(s *api.Service) bool { return len(s.Checks) > 0 }
-	return slices.ContainsFunc(g.Services, has) ||
-		slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return slices.ContainsFunc(t.Services, has) })
 }
 
 // shownServices gives services what only their public shape has.
@@ -78,7 +63,7 @@ func shownServices(j *job.Job, services []*api.Service) {
 func Drained() *api.MigrateStrategy {
 	return &api.MigrateStrategy{
 		MaxParallel:     new(1),
-		HealthCheck:     new(byChecks),
+		HealthCheck:     new(job.HealthByChecks),
 		MinHealthyTime:  new(10 * time.Second),
 		HealthyDeadline: new(5 * time.Minute),
 	}

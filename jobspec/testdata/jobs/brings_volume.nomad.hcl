@@ -12,6 +12,10 @@ job "brings-volume" {
         capacity_min = "1GiB"
         capacity_max = "2GiB"
 
+        parameters = {
+          pool = "fast"
+        }
+
         ownership {
           uid    = 70
           gid    = 70
