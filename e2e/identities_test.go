@@ -29,7 +29,7 @@ job "shower" {
         command = "/bin/sh"
         args = ["-c", <<-EOT
           test -S /secrets/api.sock && test "$NOMAD_UNIX_ADDR" = unix:///secrets/api.sock && echo started
-          trap 'echo renewed' HUP
+          trap 'echo renewed' USR1
           while :; do sleep 0.1; done
         EOT
         ]
@@ -38,11 +38,12 @@ job "shower" {
         file = true
       }
       identity {
-        name        = "others"
-        aud         = ["others.example.com"]
-        file        = true
-        ttl         = "5s"
-        change_mode = "signal"
+        name          = "others"
+        aud           = ["others.example.com"]
+        file          = true
+        ttl           = "5s"
+        change_mode   = "signal"
+        change_signal = "SIGUSR1"
       }
     }
   }

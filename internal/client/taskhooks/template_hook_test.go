@@ -94,6 +94,21 @@ func TestARenderingBelongsToTheTasksUser(t *testing.T) {
 	}
 }
 
+// TestAKeyThatIsMissingIsAnErrorWhereTheJobSaysSo: without error_on_missing_key a template goes on without the value.
+func TestAKeyThatIsMissingIsAnErrorWhereTheJobSaysSo(t *testing.T) {
+	for _, strict := range []bool{false, true} {
+		x := withTemplates(t, driver.IsolationChroot, &job.Template{
+			EmbeddedTmpl:  `{{ $j := env "JSON" | parseJSON }}{{ $j.b }}`,
+			DestPath:      "local/f",
+			ErrMissingKey: strict,
+		})
+		err := (&taskhooks.Templates{Renderer: here{}}).Prestart(t.Context(), x.Task)
+		if strict != (err != nil) || strict && !strings.Contains(err.Error(), `"b"`) {
+			t.Errorf("error_on_missing_key = %t: %v", strict, err)
+		}
+	}
+}
+
 func withTemplates(t *testing.T, iso driver.Isolation, tmpls ...*job.Template) *templated {
 	dir := t.TempDir()
 	out := &templated{

@@ -16,7 +16,7 @@ func at(text string) time.Time {
 }
 
 // Given a job whose launches were missed for long, when it is looked at, then one is made good, the newest; when the
-// clock goes back, then nothing is launched again.
+// clock goes back, then nothing is launched again; nor ever of a job that is not enabled, or stopped.
 func TestOneOfWhatWasMissedIsMadeGood(t *testing.T) {
 	j := &job.Job{
 		SubmitTime: at("2026-01-01T00:00:00Z").UnixNano(),
@@ -39,7 +39,11 @@ func TestOneOfWhatWasMissedIsMadeGood(t *testing.T) {
 	if err != nil || !step.Launch.IsZero() || !step.Wake.Equal(at("2026-02-03T11:00:00Z")) {
 		t.Fatal("the clock went back", step, err)
 	}
-	j.Stop = true
+	j.Periodic.Enabled = false
+	if step, err = decide(now.Add(time.Hour)); err != nil || step != (Step{}) {
+		t.Fatal("it is not enabled", step, err)
+	}
+	j.Periodic.Enabled, j.Stop = true, true
 	if step, err = decide(now.Add(time.Hour)); err != nil || step != (Step{}) {
 		t.Fatal("it is stopped", step, err)
 	}

@@ -643,7 +643,7 @@ func TestHeadersAreForTheHostThatTheJobNames(t *testing.T) {
 }
 
 // Given a server whose certificate nobody has vouched for, when it is asked, then it is believed only where the job
-// says so.
+// says so, by insecure.
 func TestACertificateIsBelievedByTheJobsWordAlone(t *testing.T) {
 	s := httptest.NewTLSServer(text("x"))
 	t.Cleanup(s.Close)

@@ -109,9 +109,13 @@ func TestABodyWithoutAnEndIsNotRead(t *testing.T) {
 	}
 }
 
-// TestByTLS: a certificate that nobody vouches for does not pass, unless the job says that it need not.
+// TestByTLS: a certificate that nobody vouches for does not pass, unless the job says that it need not; and the service
+// is asked by the name that the job gives it.
 func TestByTLS(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	var name string
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		name = r.TLS.ServerName
+	}))
 	s.Config.ErrorLog = nil
 	s.StartTLS()
 	defer s.Close()
@@ -121,8 +125,9 @@ func TestByTLS(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	c.Of.TLSSkipVerify = true
-	if a := ask.Ask(t.Context(), c); !a.Passed {
-		t.Errorf("%+v", a)
+	c.Of.TLSServerName = "shop.example"
+	if a := ask.Ask(t.Context(), c); !a.Passed || name != "shop.example" {
+		t.Errorf("%+v, by the name %q", a, name)
 	}
 }
 

@@ -105,6 +105,23 @@ func TestAnAuthorsWordsAboutAProxyAreLaidOverIt(t *testing.T) {
 	}
 }
 
+// TestAnAuthorsConfigTakesThePlaceOfAllOfIt: and meta and signal are those that the author wrote.
+func TestAnAuthorsConfigTakesThePlaceOfAllOfIt(t *testing.T) {
+	j, g, s := behind(nil)
+	s.Connect.SidecarTask = &api.SidecarTask{
+		Driver:     "exec",
+		Config:     map[string]any{"command": "/opt/envoy"},
+		Meta:       map[string]string{"of": "author"},
+		KillSignal: "SIGQUIT",
+	}
+	mesh.Inject(j, g)
+	p := g.Tasks[1]
+	if len(p.Config) != 1 || p.Config["command"] != "/opt/envoy" || p.Meta["of"] != "author" ||
+		p.KillSignal != "SIGQUIT" {
+		t.Error(text(t, p))
+	}
+}
+
 // TestTheBuiltInProxyIsAskedForByMeta: of the group or the job, and it runs by Consul's own program.
 func TestTheBuiltInProxyIsAskedForByMeta(t *testing.T) {
 	for driver, want := range map[string]string{"exec": "exec", "raw_exec": "raw_exec", "docker": "exec"} {
