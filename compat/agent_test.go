@@ -31,6 +31,7 @@ type agent struct {
 	// socket is where the agent has its API beside the port.
 	socket string
 	first  *api.ACLToken // it may do everything
+	again  func()        // kills the agent, and starts another
 }
 
 // calls notes what was asked of the agent, by method and path without ids, and which of it was answered well.
@@ -42,7 +43,8 @@ type calls struct {
 
 var names = regexp.MustCompile(
 	`^(/v1/(?:jobs?|node/pool|node|allocation|evaluation|deployment/[a-z-]{4,17}|deployment|` +
-		`namespace|service|volume/csi|volume/host|plugin/csi|client/allocation|client/fs/[a-z]+|scaling/policy|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
+		`namespace|service|volume/csi|volume/host|plugin/csi|client/allocation|client/fs/[a-z]+|` +
+		`scaling/policy|acl/policy|acl/role/name|acl/role|acl/token)/)([^/]+)`)
 
 // RoundTrip implements http.RoundTripper.
 func (c *calls) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -126,8 +128,8 @@ func start(t *testing.T) *agent {
 	if err := os.WriteFile(config, fmt.Appendf(nil, settings, socket), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	launch(t, dir, binary, "-dev", "-config", config, "-http-port", fmt.Sprint(port))
-	a := &agent{t: t, calls: &calls{next: &http.Transport{}, seen: map[string]bool{}}, socket: socket}
+	_, again := launch(t, dir, binary, "-dev", "-config", config, "-http-port", fmt.Sprint(port))
+	a := &agent{t: t, calls: &calls{next: &http.Transport{}, seen: map[string]bool{}}, socket: socket, again: again}
 	address := fmt.Sprintf("http://127.0.0.1:%d", port)
 	a.Client, err = api.NewClient(&api.Config{Address: address, HttpClient: &http.Client{Transport: a.calls}})
 	if err != nil {
@@ -155,15 +157,26 @@ func start(t *testing.T) *agent {
 	return a
 }
 
-// launch runs an agent whose data are in a directory, until the test ends or the returned function is called. Nothing
-// may be left of it, and nothing in its log be an error.
-func launch(t *testing.T, dir, binary string, args ...string) (end func()) {
+// launch runs an agent whose data are in a directory, until the test ends or end is called; again kills it as a
+// person's kill -9 does, and runs another. Nothing may be left of it, and nothing in its log be an error.
+func launch(t *testing.T, dir, binary string, args ...string) (end, again func()) {
 	t.Helper()
 	var log bytes.Buffer
-	cmd := exec.Command(binary, append([]string{"agent", "-data-dir", dir}, args...)...)
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
+	var cmd *exec.Cmd
+	begin := func() {
+		cmd = exec.Command(binary, append([]string{"agent", "-data-dir", dir}, args...)...)
+		cmd.Stdout, cmd.Stderr = &log, &log
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin()
+	again = func() {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+		begin()
 	}
 	end = sync.OnceFunc(func() {
 		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
@@ -185,7 +198,7 @@ func launch(t *testing.T, dir, binary string, args ...string) (end func()) {
 			t.Error(err)
 		}
 	})
-	return end
+	return end, again
 }
 
 // nothingLeft looks for mounts and processes of the agent.

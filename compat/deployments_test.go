@@ -36,7 +36,10 @@ variable "version" {}`
 // rolls registers a version of the job and gives its deployment.
 func rolls(a *agent, version string) *api.Deployment {
 	a.t.Helper()
-	job, err := a.Jobs().ParseHCLOpts(&api.JobsParseRequest{JobHCL: rolledJob, Variables: "version = \"" + version + "\""})
+	job, err := a.Jobs().ParseHCLOpts(&api.JobsParseRequest{
+		JobHCL:    rolledJob,
+		Variables: fmt.Sprintf("version = %q", version),
+	})
 	a.ok(err)
 	reply, _, err := a.Jobs().Register(job, nil)
 	a.ok(err)

@@ -163,7 +163,7 @@ func TestThePublicClientSetsServersAndForgetsANode(t *testing.T) {
 		if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		end = launch(t, dir, binary, "-config", config)
+		end, _ = launch(t, dir, binary, "-config", config)
 		a = &agent{t: t, socket: socket}
 		a.Client, err = api.NewClient(&api.Config{Address: "unix://" + socket})
 		a.ok(err)

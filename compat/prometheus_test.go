@@ -18,7 +18,8 @@ import (
 )
 
 // Given Prometheus with its own way to find what it measures, unmodified, when services come and go, then it finds each
-// instance at its address, with the labels that its configurations select by, and does not find what has ended.
+// instance at its address, with the labels that its configurations select by, and does not find what has ended; and the
+// same when the agent is killed, and there is another.
 func TestPrometheusFindsServices(t *testing.T) {
 	a := start(t)
 	alloc := run(a, found)
@@ -66,6 +67,17 @@ func TestPrometheusFindsServices(t *testing.T) {
 		if got := string(labels[name]); got != want {
 			t.Errorf("%s is %q, not %q", name, got, want)
 		}
+	}
+	a.again()
+	a.eventually("the service to be found by the next agent", func() error {
+		all, _, err := a.Services().Get("found", nil)
+		if err == nil && (len(all) != 1 || all[0].AllocID != alloc.ID) {
+			err = fmt.Errorf("it is %+v", all)
+		}
+		return err
+	})
+	if after := finds(1); !after.Equal(labels) {
+		t.Errorf("after a kill of the agent it is %v, was %v", after, labels)
 	}
 	_, _, err = a.Jobs().Deregister("found", true, nil)
 	a.ok(err)
