@@ -62,7 +62,7 @@ func (c *Tag) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 		}
 	}
 	if names >= job.MaxTags {
-		return nil, refuse(fault.Conflict, c.Job, "take some away: berth job tag unset -name NAME "+typed,
+		return nil, refuse(fault.Invalid, c.Job, "take some away: berth job tag unset -name NAME "+typed,
 			"%d of its versions have names, and no more may: they are kept", names)
 	}
 	n := *v

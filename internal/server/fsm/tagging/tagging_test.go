@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/job"
 	"berth/internal/server/fsm"
@@ -131,6 +132,9 @@ func TestWhatCannotBeTaggedSaysWhy(t *testing.T) {
 		now := h.Store.Snapshot().Job(nil, ids.DefaultNamespace, "web").Version
 		if err := h.tag("n"+strconv.Itoa(i), now); err != nil {
 			refused = append(refused, strconv.Itoa(i))
+			if !fault.Has(err, fault.Invalid) {
+				t.Errorf("one name too many is no mistake of the caller's: %v", err)
+			}
 		}
 	}
 	if !slices.Equal(refused, []string{strconv.Itoa(job.MaxTags)}) {
