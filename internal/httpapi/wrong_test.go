@@ -14,7 +14,8 @@ import (
 var wrong = []any{nil, "x", -1, []any{nil}, map[string]any{}}
 
 // inside are words that only a failure of the servers themselves has.
-var inside = regexp.MustCompile(`panic|bug|runtime error|nil pointer|out of range|Go struct|Go value|cbor:|json:|reflect|EOF`)
+var inside = regexp.MustCompile(
+	`panic|bug|runtime error|nil pointer|out of range|Go struct|Go value|cbor:|json:|reflect|EOF`)
 
 // Given every route that takes a body, when a value of it is another than it should be, or all of it is, then what is
 // answered is a refusal in words, also where clients know it with the status of a failure: nothing that a caller writes
