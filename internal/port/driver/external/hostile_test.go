@@ -99,6 +99,12 @@ func (b *bad) Capabilities(
 		c := &driverpb.DriverCapabilities{}
 		c.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 7, protowire.VarintType), 1))
 		return &driverpb.CapabilitiesResponse{Capabilities: c}, nil
+	case "mounts nothing":
+		return &driverpb.CapabilitiesResponse{Capabilities: &driverpb.DriverCapabilities{
+			MountConfigs: driverpb.MountConfigs_NO_MOUNTS,
+		}}, nil
+	case "mounts in a later way":
+		return &driverpb.CapabilitiesResponse{Capabilities: &driverpb.DriverCapabilities{MountConfigs: 7}}, nil
 	case "nets":
 		return &driverpb.CapabilitiesResponse{Capabilities: &driverpb.DriverCapabilities{
 			MustCreateNetwork:     true,
