@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .PHONY: help build helper dev demo demo-cluster demo-docker cluster check lint test mutants e2e chaos sim crash upgrade \
-	upgradecluster bench man deb consul test-consul consul-soak
+	upgradecluster vm bench man deb consul test-consul consul-soak
 
 # The pages of gRPC's traces, which nothing serves, would find methods by name, and keep each that there is in the program.
 TAGS := -tags=grpcnotrace
@@ -159,6 +159,12 @@ consul-soak: consul
 	@$(PLAIN) go test -count=1 -timeout 10m ./internal/model/consul -run Whatever -rapid.checks=20000
 	@$(PLAIN) go test -count=1 -timeout 2h ./internal/client/servicesync -run $(SEQUENCES) \
 		-rapid.checks=300 -sequences=300
+
+# What is checked in it runs on machines of both sorts everywhere else; this one has control groups v2 alone.
+vm: helper ## Run the tests of exec on a kernel of Debian with cgroups v2 alone, in an emulated machine (ten minutes)
+	@scripts/install-debian.sh qemu-system-x86 linux-image-amd64 busybox-static cpio
+	@$(PLAIN) go test -c -o bin/vm/shim.test ./internal/client/shim
+	@scripts/vm.sh bin/vm
 
 bench: build ## Measure and write docs/performance.md; fails when a bar is missed, and lists which
 	@go run ./tools/bench

@@ -47,6 +47,10 @@ func TestADriverOfOthers(t *testing.T) {
 		t.Fatalf("the guide has no greet.nomad.hcl: %v", file)
 	}
 	m.runsTo(strings.Replace(file[2], "command =", "comand =", 1), 1, `config.comand`, `config.command`)
+	mounting := strings.NewReplacer("    task \"t\" {", "    volume \"db\" {\n type = \"host\"\n source = \"db\"\n }\n"+
+		"task \"t\" {\n volume_mount {\n volume = \"db\"\n destination = \"/db\"\n }").Replace(file[2])
+	m.runsTo(mounting, 1, `task "t"`, `driver "hello" can't mount anything`, `volume "db" at "/db"`,
+		"use a driver that can")
 	m.runsTo(file[2], 0, "Driver: greetings")
 	var alloc string
 	m.eventually("the task to run", func() bool {

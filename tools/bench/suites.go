@@ -1,6 +1,10 @@
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // suites are measured in this order. Their bars are those of docs/performance.md.
 var suites = []suite{
@@ -33,6 +37,22 @@ var suites = []suite{
 		metrics:   []string{"x-docker"},
 		bar:       bar{text: "≥ 1 times", least: 1},
 	}}},
+	{pkg: "./internal/client/shim", run: "BenchmarkDrivers", times: 40, rows: slices.Concat(
+		byDriver("raw_exec"), byDriver("exec"), byDriver("docker"), byDriver("plugin"))},
+	{pkg: "./internal/client/shim", run: "BenchmarkPluginTasks", times: 3, rows: []row{
+		{
+			name:      "Restart of the agent under 200 tasks of a driver plugin: each is found again",
+			benchmark: "PluginTasks",
+			unit:      "ms",
+			metrics:   quantiles,
+		},
+		{
+			name:      "Memory of a task of a driver plugin beyond the task, with the plugin's share",
+			benchmark: "PluginTasks",
+			unit:      "MiB",
+			metrics:   []string{"MiB/task"},
+		},
+	}},
 	{pkg: "./internal/testkit/storage", run: "BenchmarkRelease", times: 1, rows: []row{{
 		name:      "Release of 300 volumes, 200 ms a call, 10 at once: over the ideal of 18 s",
 		benchmark: "Release",
@@ -149,6 +169,21 @@ var suites = []suite{
 		scale:     1e-6,
 		bar:       bar{text: "≤ 0.2 ms: 5,000/s", median: 0.2},
 	}}},
+}
+
+// byDriver are the start and the stop of a task of a driver; plugin is the example of one.
+func byDriver(name string) []row {
+	out := make([]row, 0, 2)
+	for what, text := range map[string]string{"start": "it runs", "stop": "nothing of it is left"} {
+		out = append(out, row{
+			name:      fmt.Sprintf("Driver %s: %s of a task → %s", name, what, text),
+			benchmark: fmt.Sprintf("Drivers/%s/%s", name, what),
+			unit:      "ms",
+			metrics:   quantiles,
+		})
+	}
+	slices.SortFunc(out, func(a, b row) int { return strings.Compare(a.benchmark, b.benchmark) })
+	return out
 }
 
 // among is the decision for one alloc among so many nodes.

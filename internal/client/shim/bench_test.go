@@ -108,19 +108,30 @@ func pss(b *testing.B) map[string]int {
 		if err != nil || !strings.HasPrefix(string(name), "berth-") {
 			continue
 		}
-		rollup, err := os.ReadFile("/proc/" + e.Name() + "/smaps_rollup")
+		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
-			continue // a zombie
+			continue // it is no process
 		}
-		for line := range strings.Lines(string(rollup)) {
-			if f := strings.Fields(line); len(f) > 1 && f[0] == "Pss:" {
-				kib, err := strconv.Atoi(f[1])
-				if err != nil {
-					b.Fatal(err)
-				}
-				sum[strings.TrimSpace(string(name))] += kib
-			}
-		}
+		sum[strings.TrimSpace(string(name))] += pssOf(b, pid)
 	}
 	return sum
+}
+
+// pssOf is the proportional set size of a process, in KiB; 0: it has ended.
+func pssOf(b *testing.B, pid int) int {
+	b.Helper()
+	rollup, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(rollup)) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "Pss:" {
+			kib, err := strconv.Atoi(f[1])
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kib
+		}
+	}
+	return 0
 }

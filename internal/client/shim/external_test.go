@@ -19,7 +19,11 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/client/allochooks"
+	"berth/internal/client/hook"
+	"berth/internal/client/taskhooks"
 	"berth/internal/conformance/driver/drivertest"
+	"berth/internal/model/job"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/external"
 	"berth/internal/port/driver/launched"
@@ -203,6 +207,41 @@ func TestTheExampleOfADriverConforms(t *testing.T) {
 			OutputLags: true,
 		}
 	})
+}
+
+// Given the example of a driver plugin, which says that it mounts nothing, when a job's volume is to be mounted into a
+// task of it, then the hooks of alloc and task refuse that with the way out, by what the plugin itself said.
+func TestAVolumeForAPluginThatCannotMountIsRefusedOnTheNode(t *testing.T) {
+	t.Parallel()
+	p := newPlugged(t, "mounts-"+slice)
+	d := p.agent()
+	p.healthy()
+	web := &job.Task{Name: "web", Driver: "hello", VolumeMounts: []*job.VolumeMount{{Volume: "db", Destination: "/db"}}}
+	group := &job.TaskGroup{
+		Name:    "group",
+		Tasks:   []*job.Task{web},
+		Volumes: map[string]*job.VolumeRequest{"db": {Name: "db", Type: job.VolumeTypeHost, Source: "db"}},
+	}
+	shop := &job.Job{ID: "shop"}
+	ofAlloc := allochooks.CheckMountSupport(&hook.Alloc{
+		Job:    shop,
+		Group:  group,
+		Driver: func(string) (driver.Info, error) { return d.Info(), nil },
+	})
+	ofTask := (&taskhooks.Volume{}).Prestart(t.Context(),
+		&hook.Task{Job: shop, Group: group, Task: web, DriverInfo: d.Info()})
+	for who, err := range map[string]error{"alloc": ofAlloc, "task": ofTask} {
+		if !fault.Has(err, fault.Invalid) {
+			t.Errorf("the hook of the %s: %v", who, err)
+			continue
+		}
+		for _, word := range []string{`job "shop"`, `task "web"`, `driver "hello"`, `volume "db"`,
+			"use a driver that can", "volume_mount"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("the hook of the %s: %q does not say %q", who, err, word)
+			}
+		}
+	}
 }
 
 // task starts one that prints and waits.

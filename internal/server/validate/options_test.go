@@ -80,6 +80,8 @@ func TestAConfigThatNoReadyNodeTakesIsRefused(t *testing.T) {
 			`.args: the driver "d" takes a list of texts here, and this is a block (`},
 		{`"command": "a", "mount": [{"source": "x"}]`,
 			`.mount[0].source: the driver "d" has no option "source" (it knows target)`},
+		{`"command": "a", "no_pivot_root": true`, `.no_pivot_root: the driver "d" has no option "no_pivot_root": a ` +
+			`task that only changed its root could leave it again, so every task gets one of its own (leave it out)`},
 		{`"args": []`, `.command: the driver "d" requires it, and it is not set (write command = "…")`},
 	} {
 		if _, got := submit(t, c, k.config); k.refusal == "" && got != "" || k.refusal != "" &&

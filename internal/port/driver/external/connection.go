@@ -14,9 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"berth/internal/base/fault"
-	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
-	"berth/internal/base/logkey"
 	"berth/internal/base/retry"
 	"berth/internal/port/driver"
 	"berth/internal/port/pluginhost"
@@ -165,28 +163,6 @@ func attribute(a *structspb.Attribute) string {
 		text += " " + a.GetUnit()
 	}
 	return text
-}
-
-// events passes on what the plugin says of tasks. One that cannot say anything is as good.
-func (s *connection) events(ctx context.Context) error {
-	stream, err := s.rpc.TaskEvents(ctx, &driverpb.TaskEventsRequest{})
-	for err == nil {
-		var e *driverpb.DriverTaskEvent
-		if e, err = stream.Recv(); err != nil || s.d.cfg.Events == nil {
-			continue
-		}
-		s.d.cfg.Events(Event{
-			Alloc:       ids.Alloc(e.GetAllocId()),
-			Task:        e.GetTaskName(),
-			Message:     e.GetMessage(),
-			Annotations: e.GetAnnotations(),
-		})
-	}
-	if ctx.Err() == nil && status.Code(err) != codes.Unimplemented && !errors.Is(err, io.EOF) {
-		s.d.cfg.Log.Info("a driver plugin says nothing of its tasks any more", logkey.Driver, s.info.Name,
-			logkey.Error, err)
-	}
-	return nil
 }
 
 // notFound is what plugins say of a task that they do not know. They say it by this text alone.

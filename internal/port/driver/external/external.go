@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
-	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/port/driver"
 	"berth/internal/port/pluginhost"
@@ -43,14 +42,6 @@ func (c Config) outputsDir() string { return filepath.Join(c.Dir, "output") }
 type Node struct {
 	ID, Name string
 	MHz      int64 // of all its cores, as the scheduler counts them; 0: not known yet
-}
-
-// Event is what a driver tells of a task.
-type Event struct {
-	Alloc       ids.Alloc
-	Task        string
-	Message     string
-	Annotations map[string]string
 }
 
 // Driver is a driver.Driver whose work a plugin does.

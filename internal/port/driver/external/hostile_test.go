@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -99,6 +100,12 @@ func (b *bad) Capabilities(
 		c := &driverpb.DriverCapabilities{}
 		c.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 7, protowire.VarintType), 1))
 		return &driverpb.CapabilitiesResponse{Capabilities: c}, nil
+	case "mounts nothing":
+		return &driverpb.CapabilitiesResponse{Capabilities: &driverpb.DriverCapabilities{
+			MountConfigs: driverpb.MountConfigs_NO_MOUNTS,
+		}}, nil
+	case "mounts in a later way":
+		return &driverpb.CapabilitiesResponse{Capabilities: &driverpb.DriverCapabilities{MountConfigs: 7}}, nil
 	case "nets":
 		return &driverpb.CapabilitiesResponse{Capabilities: &driverpb.DriverCapabilities{
 			MustCreateNetwork:     true,
@@ -328,9 +335,15 @@ func play(mode string) int {
 	if err != nil {
 		return 1
 	}
-	g := grpc.NewServer(grpc.MaxSendMsgSize(1<<30), grpc.UnknownServiceHandler(prints))
+	g := grpc.NewServer(append(misbehaves(mode), grpc.MaxSendMsgSize(1<<30), grpc.UnknownServiceHandler(unknown))...)
 	basepb.RegisterBasePluginServer(g, &bad{mode: mode})
-	driverpb.RegisterDriverServer(g, &bad{mode: mode})
+	switch {
+	case mode == "older": // answers without the services of today
+	case mode == "able", strings.Contains(mode, " at "):
+		driverpb.RegisterDriverServer(g, newAble())
+	default:
+		driverpb.RegisterDriverServer(g, &bad{mode: mode})
+	}
 	h := health.NewServer()
 	if mode != "not serving" {
 		h.SetServingStatus("plugin", grpc_health_v1.HealthCheckResponse_SERVING)
@@ -361,6 +374,14 @@ func (process) Kill(context.Context, string, time.Duration) error { return nil }
 func follows(t *testing.T, mode string, change ...func(*external.Config)) (*external.Driver, driver.Fingerprint) {
 	t.Helper()
 	return hears(t, mode, func(driver.Fingerprint) {}, change...)
+}
+
+// unknown plays services of which there is no description here.
+func unknown(srv any, s grpc.ServerStream) error {
+	if method, _ := grpc.MethodFromServerStream(s); strings.Contains(method, ".Driver/") {
+		return theOlder.answer(path.Base(method), s)
+	}
+	return prints(srv, s)
 }
 
 // prints plays go-plugin's service that hands over what a plugin has printed.
