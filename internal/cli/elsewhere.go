@@ -11,6 +11,11 @@ import (
 const writeAJob = "write a job file by those in /usr/share/doc/berth/examples (in the sources: examples/), and check " +
 	`it by "berth job validate"`
 
+// noGossip stands for the commands that make and change the key of a gossip.
+const noGossip = "there is no gossip, and no key of it: servers know each other by their replicated list, and speak " +
+	`TLS with certificates that renew themselves; "berth operator ca rotate" replaces their authority, ` +
+	`"berth operator root keyring list" shows the data keys`
+
 // elsewhere are the commands that people know from other orchestrators and that there are not here, with the way out.
 // A noun stands for all of its verbs.
 var elsewhere = map[string]string{
@@ -31,8 +36,8 @@ var elsewhere = map[string]string{
 	"job action":               `actions are not built yet: run the command by "berth alloc exec"`,
 	"job init":                 writeAJob,
 	"job list":                 `"berth job status" lists the jobs`,
-	"keygen":                   "there is no gossip: servers know each other by their replicated list",
-	"keyring":                  `there is no gossip; "berth operator root keyring list" shows the servers' data keys`,
+	"keygen":                   noGossip,
+	"keyring":                  noGossip,
 	"kill":                     `"berth job stop" stops a job, "berth alloc signal" sends a signal`,
 	"license":                  "no license is needed",
 	"login":                    "sign-on is not built yet: BERTH_TOKEN shows the token of api { token_file = … }",
@@ -45,9 +50,9 @@ var elsewhere = map[string]string{
 	"node-status":              `"berth node status"`,
 	"operator client-state":    `"berth operator check-data /DIR" reads the stores of an agent's data directory`,
 	"operator debug":           `collect by hand: "berth agent-info", "berth node status -verbose", "berth monitor"`,
-	"operator gossip":          "there is no gossip: servers know each other by their replicated list",
-	"operator keygen":          "there is no gossip: servers know each other by their replicated list",
-	"operator keyring":         `there is no gossip; "berth operator root keyring list" shows the servers' data keys`,
+	"operator gossip":          noGossip,
+	"operator keygen":          noGossip,
+	"operator keyring":         noGossip,
 	"operator metrics":         `"berth operator api /v1/metrics?format=prometheus"`,
 	"operator raft info":       `"berth operator raft list-peers" lists the servers, "berth agent-info" its indexes`,
 	"operator raft logs":       `"berth operator check-data /DIR" reads the stores of an agent's data directory`,

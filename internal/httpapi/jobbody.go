@@ -68,7 +68,8 @@ func (s *Server) misplaced(j *api.Job) (errs []error) {
 	}
 	ns := ids.Namespace(*j.Namespace)
 	if ns == wire.AllNamespaces {
-		errs = append(errs, fault.New(fault.Invalid, "", fmt.Sprintf("job %q", *j.ID), "it names no namespace"))
+		errs = append(errs, fault.New(fault.Invalid, "", fmt.Sprintf("job %q", *j.ID),
+			"it names no namespace: \"*\" stands for all, in lists alone"))
 	}
 	if err := (&job.Job{ID: ids.Job(*j.ID), Namespace: ns}).Reserved(); err != nil {
 		errs = append(errs, err)

@@ -24,7 +24,10 @@ import (
 var policies = []struct{ name, rules string }{
 	{"nobody", ""},
 	{"unknown", ""},
+	{"expired", ""},
+	{"node", ""},
 	{"other", `namespace "other" { policy = "write" }`},
+	{"everywhere", `namespace "other" { policy = "write" }`},
 	{"twins", `
 namespace "defaul" { policy = "write" }
 namespace "default2" { policy = "write" }`},
@@ -41,7 +44,13 @@ plugin { policy = "read" }`},
 // judged is a rig whose port is guarded by access control lists, with the secrets of the persons.
 func judged(t *testing.T, w *world) (url string, secrets map[string]string) {
 	t.Helper()
-	secrets = map[string]string{"nobody": "", "unknown": ids.New(), "management": w.secret}
+	secrets = map[string]string{
+		"nobody":     "",
+		"unknown":    ids.New(),
+		"expired":    w.expired().Reveal(),
+		"node":       w.node.id.Secret.Values["id"],
+		"management": w.secret,
+	}
 	for _, p := range policies {
 		if p.rules == "" {
 			continue
@@ -151,7 +160,11 @@ func TestEveryRouteIsForWhomTheTableSays(t *testing.T) {
 			}
 			method, path, _ := strings.Cut(route, " ")
 			id := idFor(w, path)
-			status, text := ask(t, method, url+w.asked(path, id), secrets[p.name], bodyOf(route, id))
+			at := w.asked(path, id)
+			if p.name == "everywhere" {
+				at = strings.Replace(at, "namespace=default", "namespace=*", 1)
+			}
+			status, text := ask(t, method, url+at, secrets[p.name], bodyOf(route, id))
 			refused := status == http.StatusForbidden
 			if refused == slices.Contains(want[route], p.name) {
 				t.Errorf("%s: %s: %d %s", p.name, route, status, text)

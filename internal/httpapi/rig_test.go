@@ -19,6 +19,7 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/redact"
 	"berth/internal/httpapi"
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/gauges"
@@ -45,6 +46,7 @@ type rig struct {
 	place   func(ids.Node, []*plugin.Instance) // of plugins that a node has: their word counts in placed allocs alone
 	servers *counting                          // conn, as the HTTP surface uses it
 	index   func() uint64                      // of the servers' state
+	expired func() redact.Secret               // makes a token that is good for nothing any more
 	node    *fakeNode
 }
 
@@ -123,6 +125,7 @@ func newRigWith(t testing.TB, change func(*node.Node)) *rig {
 		place:   place,
 		servers: servers,
 		index:   func() uint64 { return s.Store().Snapshot().Index() },
+		expired: func() redact.Secret { return oneserver.ExpiredToken(t, s) },
 		node:    n,
 		handler: h,
 	}

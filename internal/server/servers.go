@@ -178,7 +178,8 @@ func (r roster) Transfer(ctx context.Context, name string) error {
 	i := slices.IndexFunc(members, func(m raftlog.Member) bool { return m.ID == name })
 	switch {
 	case name == "" && len(members) < 2:
-		return fault.New(fault.Conflict, "give the leadership to", "another server", "there is none")
+		return fault.WithHint(fault.New(fault.Conflict, "give the leadership to", "another server", "there is none"),
+			"have one join first: berth operator join-token create -role server")
 	case name != "" && i < 0:
 		return unknown(name)
 	case name != "" && !members[i].Voter:

@@ -4,6 +4,7 @@ package acl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"berth/api"
@@ -99,6 +100,8 @@ func doing(err error, op, kind, name string) error {
 		hint = listsOffHint
 	case strings.HasPrefix(status.Body, madeBefore):
 		hint = madeBeforeHint
+	case strings.HasSuffix(status.Body, "not found") && name != "":
+		hint = fmt.Sprintf("\"berth %s list\" lists them", strings.ToLower(kind))
 	}
 	if err = kit.Doing(err, op, kind, name); hint != "" {
 		return fault.WithHint(err, hint)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/cli/jobs"
 	"berth/internal/cli/kit"
@@ -70,7 +71,12 @@ func deleted(e *kit.Env, err error, kind, name string) error {
 	if err == nil {
 		e.Out.Printf("%s %q is deleted\n", strings.ToUpper(kind[:1])+kind[1:], kit.Clean(name))
 	}
-	return kit.Doing(err, "delete", kind, name)
+	var status *api.StatusError
+	missing := errors.As(err, &status) && strings.HasSuffix(status.Body, kind+" not found")
+	if err = kit.Doing(err, "delete", kind, name); missing {
+		return fault.WithHint(err, fmt.Sprintf("\"berth %s list\" lists them", kind))
+	}
+	return err
 }
 
 // written says that something is as it was asked for, or shows it.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/fault"
 	"berth/internal/cli/kit"
 )
 
@@ -79,7 +80,10 @@ what that has signed is believed no longer. States that were saved before have t
 			if err == nil {
 				e.Out.Printf("Data key %s is removed\n", kit.Clean(args[0]))
 			}
-			return kit.Doing(err, "remove", "data key", args[0])
+			if err = kit.Doing(err, "remove", "data key", args[0]); api.IsNotFound(err) {
+				return fault.WithHint(err, `"berth operator root keyring list" lists them`)
+			}
+			return err
 		},
 	}
 }

@@ -32,7 +32,7 @@ func newGetConfig(e *kit.Env) *kit.Command {
 // changes are what somebody says anew: empty is what stays.
 type changes struct {
 	cleanup, trailing, quorum string
-	contact, stable           time.Duration
+	contact, stable           string // durations
 }
 
 func (w *changes) apply(c *api.AutopilotConfiguration) (err error) {
@@ -52,17 +52,26 @@ func (w *changes) apply(c *api.AutopilotConfiguration) (err error) {
 			return kit.Usage("%s is a whole number", flag)
 		}
 	}
-	if w.contact != 0 {
-		c.LastContactThreshold = w.contact.String()
-	}
-	if w.stable != -1 {
-		c.ServerStabilizationTime = w.stable.String()
+	for flag, d := range map[string]struct {
+		text string
+		to   *string
+	}{
+		"-last-contact-threshold":    {w.contact, &c.LastContactThreshold},
+		"-server-stabilization-time": {w.stable, &c.ServerStabilizationTime},
+	} {
+		if d.text == "" {
+			continue
+		}
+		if _, err := time.ParseDuration(d.text); err != nil {
+			return kit.Usage("%s is a duration such as 200ms or 10s", flag)
+		}
+		*d.to = d.text
 	}
 	return nil
 }
 
 func newSetConfig(e *kit.Env) *kit.Command {
-	w := changes{stable: -1}
+	var w changes
 	cmd := &kit.Command{
 		Use:   "set-config [flags]",
 		Short: "Say how the servers keep themselves",
@@ -72,7 +81,7 @@ taken its place then.`,
 		Example: `  berth operator autopilot set-config -min-quorum 3
   berth operator autopilot set-config -cleanup-dead-servers=false`,
 		Run: func(ctx context.Context, _ []string) error {
-			if w == (changes{stable: -1}) {
+			if w == (changes{}) {
 				return kit.Usage("name what is to change")
 			}
 			const doing, what = "change", "how the servers keep themselves"
@@ -97,9 +106,9 @@ taken its place then.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&w.cleanup, "cleanup-dead-servers", "", "`true` or false: whether dead servers are taken off")
-	f.DurationVar(&w.contact, "last-contact-threshold", 0, "the `duration` within which one that is well answers")
+	f.StringVar(&w.contact, "last-contact-threshold", "", "the `duration` within which one that is well answers")
 	f.StringVar(&w.trailing, "max-trailing-logs", "", "the `count` of entries that one that is well may lack")
 	f.StringVar(&w.quorum, "min-quorum", "", "the `count` of voters that are to stay; 0: bootstrap_expect says it")
-	f.DurationVar(&w.stable, "server-stabilization-time", -1, "the `duration` for which a new server is well first")
+	f.StringVar(&w.stable, "server-stabilization-time", "", "the `duration` for which a new server is well first")
 	return cmd
 }

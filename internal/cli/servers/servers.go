@@ -3,8 +3,10 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strconv"
+	"strings"
 
 	"berth/api"
 	"berth/internal/base/fault"
@@ -73,7 +75,7 @@ func newRemovePeer(e *kit.Env) *kit.Command {
 				name, remove = addr, e.Client().Operator().RemovePeerAt
 			}
 			if err := remove(ctx, name); err != nil {
-				return kit.Doing(err, "remove", "server", name)
+				return unlessListed(kit.Doing(err, "remove", "server", name))
 			}
 			e.Out.Printf("Removed server %s\n", kit.Clean(name))
 			return nil
@@ -82,6 +84,16 @@ func newRemovePeer(e *kit.Env) *kit.Command {
 	cmd.Flags().StringVar(&id, "peer-id", "", "`id` of the server")
 	cmd.Flags().StringVar(&addr, "peer-address", "", "its `address`, host:port, in place of the id")
 	return cmd
+}
+
+// unlessListed is the error with the way out, where no server is as it was named: the API says that in words that its
+// clients know.
+func unlessListed(err error) error {
+	var status *api.StatusError
+	if errors.As(err, &status) && strings.Contains(status.Body, "was not found in the Raft configuration") {
+		return fault.WithHint(err, `"berth operator raft list-peers" lists the servers`)
+	}
+	return err
 }
 
 func newTransfer(e *kit.Env) *kit.Command {
@@ -99,7 +111,11 @@ most of the log. Calls wait for the moment that it takes.`,
 				}
 				return kit.Doing(err, "give the leadership to", "server", id)
 			}
-			e.Out.Printf("Another server leads\n")
+			if id == "" {
+				e.Out.Printf("Another server leads\n")
+				return nil
+			}
+			e.Out.Printf("Server %s leads\n", kit.Clean(id))
 			return nil
 		},
 	}

@@ -49,10 +49,10 @@ var unbuilt = []struct{ methods, path, what string }{
 	{"PUT", "/v1/agent/reload", "reloading by request is not built yet: send the agent SIGHUP"},
 	{"GET", "/v1/agent/pprof/{profile}",
 		"profiles are not served: SIGQUIT ends an agent with all its goroutines in its log, and its tasks go on"},
-	{"GET", "/v1/agent/keyring/list", "there is no gossip and no gossip key: a server stands alone"},
-	{"PUT", "/v1/agent/keyring/install", "there is no gossip and no gossip key: a server stands alone"},
-	{"PUT", "/v1/agent/keyring/use", "there is no gossip and no gossip key: a server stands alone"},
-	{"PUT", "/v1/agent/keyring/remove", "there is no gossip and no gossip key: a server stands alone"},
+	{"GET", "/v1/agent/keyring/list", "there is no gossip and no gossip key: servers speak TLS"},
+	{"PUT", "/v1/agent/keyring/install", "there is no gossip and no gossip key: servers speak TLS"},
+	{"PUT", "/v1/agent/keyring/use", "there is no gossip and no gossip key: servers speak TLS"},
+	{"PUT", "/v1/agent/keyring/remove", "there is no gossip and no gossip key: servers speak TLS"},
 	{"PUT", "/v1/search/fuzzy", "fuzzy search is not built yet: search by prefix"},
 }
 
