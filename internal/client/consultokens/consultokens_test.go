@@ -217,8 +217,8 @@ func TestATaskOfTheMeshHasTheTokenOfItsService(t *testing.T) {
 	}
 }
 
-// TestATaskCannotHoldUpTokensByAPipe: what lies where a service's token would be belongs to the task's directory. A pipe
-// there, that the task keeps open, is none, and is replaced; it holds up neither this service nor others.
+// TestATaskCannotHoldUpTokensByAPipe: what lies where a service's token would be belongs to the task's directory. A
+// pipe there, that the task keeps open, is none, and is replaced; it holds up neither this service nor others.
 func TestATaskCannotHoldUpTokensByAPipe(t *testing.T) {
 	l, dir := newLists(t), t.TempDir()
 	of := withIdentity()
