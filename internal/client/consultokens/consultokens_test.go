@@ -11,6 +11,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -211,5 +214,37 @@ func TestATaskOfTheMeshHasTheTokenOfItsService(t *testing.T) {
 	token, err = k.Mesh(t.Context(), "a", "proxy", "", of.Of)
 	if err != nil || token.Reveal() != "node" || k.ByIdentity(of.Of) || l.logins != 1 {
 		t.Errorf("%s, %v", token.Reveal(), err)
+	}
+}
+
+// TestATaskCannotHoldUpTokensByAPipe: what lies where a service's token would be belongs to the task's directory. A
+// pipe there, that the task keeps open, is none, and is replaced; it holds up neither this service nor others.
+func TestATaskCannotHoldUpTokensByAPipe(t *testing.T) {
+	l, dir := newLists(t), t.TempDir()
+	of := withIdentity()
+	at := filepath.Join(dir, "consul_service_"+of.ID)
+	if err := unix.Mkfifo(at, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(at, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = pipe.Close() }() // it also lets a read end that should not be
+	done := make(chan error, 1)
+	go func() {
+		_, err := keeper(t, l, dir).Agent(t.Context(), of)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Fatal(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("the pipe is waited for")
+	}
+	if text, err := os.ReadFile(at); err != nil || string(text) != "token-1" {
+		t.Errorf("the token is not in the place of the pipe: %q, %v", text, err)
 	}
 }

@@ -125,6 +125,12 @@ func readFile(dir, name string) (redact.Secret, error) {
 		return fail(err)
 	}
 	defer func() { _ = f.Close() }() // opened for reading
+	switch st, err := f.Stat(); {
+	case err != nil:
+		return fail(err)
+	case !st.Mode().IsRegular(): // a pipe that the task holds open would be read for ever
+		return redact.Secret{}, nil
+	}
 	text, err := io.ReadAll(io.LimitReader(f, mostToken))
 	if err != nil {
 		return fail(err)

@@ -201,3 +201,30 @@ func TestATokenThatWasChangedIsNotHandedOut(t *testing.T) {
 		}
 	}
 }
+
+// TestATokenGoesToNobodyElse: an answer that leads elsewhere is a failure, and what leads there hears neither the token
+// nor the identity that is shown to log in.
+func TestATokenGoesToNobodyElse(t *testing.T) {
+	asked := make(chan string, 8)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path + " by " + r.Header.Get("X-Consul-Token")
+		_, _ = w.Write([]byte(`{"SecretID": "s"}`))
+	}))
+	defer elsewhere.Close()
+	first := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+r.URL.Path, http.StatusTemporaryRedirect)
+	}))
+	defer first.Close()
+	agent := as(t, first.URL, "secret")
+	if _, err := agent.Whose(t.Context()); !fault.Has(err, fault.Unavailable) {
+		t.Errorf("it is followed: %v", err)
+	}
+	if _, err := agent.Login(t.Context(), "method", redact.New("identity"), nil); err == nil {
+		t.Error("the identity is shown elsewhere")
+	}
+	select {
+	case what := <-asked:
+		t.Errorf("elsewhere is asked for %s", what)
+	default:
+	}
+}

@@ -103,7 +103,11 @@ func New(cfg Config) (*Agent, error) {
 		return nil, fault.WithHint(fault.New(fault.Invalid, "", "consul address",
 			fmt.Sprintf("%q is neither http nor https nor unix", u.Scheme)), `write address = "127.0.0.1:8500"`)
 	}
-	a.http = &http.Client{Transport: transport}
+	// The client of Go would take the token along to wherever a redirect leads; agents of Consul send none.
+	a.http = &http.Client{
+		Transport:     transport,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	return a, nil
 }
 
