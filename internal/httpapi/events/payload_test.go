@@ -21,3 +21,15 @@ func TestAnAllocsEventHasNoJob(t *testing.T) {
 		t.Errorf("%s: %+v", name, public)
 	}
 }
+
+// TestWhatIsRemovedIsSaidToBe: the event of an object that is gone has a mark of that beside what it was last.
+func TestWhatIsRemovedIsSaidToBe(t *testing.T) {
+	e := event(t, "e", "x")
+	if got := object(e); got["Evaluation"] == nil || got["Deleted"] != nil {
+		t.Errorf("of one that is there: %s", got)
+	}
+	e.Removed = true
+	if got := object(e); got["Evaluation"] == nil || string(got["Deleted"]) != "true" {
+		t.Errorf("of one that is gone: %s", got)
+	}
+}
