@@ -456,3 +456,27 @@ func TestTheChecksOfOneAllocHoldUpNoOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestAnAgentThatEndsFindsNothing: given a script that runs in its task while the agent ends, and is ended with it, then
+// that is no answer: the task is neither said to fail nor restarted, since the next agent asks anew.
+func TestAnAgentThatEndsFindsNothing(t *testing.T) {
+	var of *rig
+	inBubble(t, func(r *rig) {
+		of = r
+		r.down["a must"] = "hangs"
+		r.set(func() {
+			r.runs("a")
+			web := r.allocs["a"].Bundle.Job.TaskGroups[0].Tasks[0].Services[0]
+			web.PortLabel, web.Checks = "", web.Checks[:1]
+			web.Checks[0].Type, web.Checks[0].CheckRestart.Limit = job.CheckScript, 1
+			web.Checks[0].CheckRestart.Grace = 0
+		})
+		time.Sleep(time.Second)
+		if n := r.count("a must"); n != 1 {
+			t.Fatalf("it was asked %d times", n)
+		}
+	})
+	if said, restarts := of.said(), of.restarted(); said != "" || len(restarts) > 0 {
+		t.Errorf("the servers hear %q, and %q are restarted", said, restarts)
+	}
+}

@@ -338,6 +338,17 @@ func TestEverythingMayBeRepeated(t *testing.T) {
 	}
 	m := r.alloc("web", "172.26.64.10", "fd00:be::10")
 	must(t, r.b.Connect(m))
+	mtu := 0
+	must(t, r.within(m.Namespace, func() error {
+		inside, err := netlink.LinkByName(network.Interface)
+		if err == nil {
+			mtu = inside.Attrs().MTU
+		}
+		return err
+	}))
+	if mtu != 1400 {
+		t.Errorf("the alloc's MTU is %d: packets that the node cannot pass on would be lost", mtu)
+	}
 	if all, err := r.b.Links(); err != nil || len(all) != 1 || all[0] != m.Link {
 		t.Errorf("links: %v, %v", all, err)
 	}

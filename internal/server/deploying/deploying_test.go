@@ -224,3 +224,29 @@ func TestADeploymentIsOneAtATime(t *testing.T) {
 		t.Errorf("of another job it is %+v", d)
 	}
 }
+
+// TestADeploymentOfAJobThatHasMovedOnIsOver: also what a plan begins that was made before the job was stopped or
+// changed.
+func TestADeploymentOfAJobThatHasMovedOnIsOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		now         *job.Job
+		status, why string
+	}{
+		"it is the present one": {web(1, 1), deployment.Running, ""},
+		"the job is stopped":    {web(1, 1, stopped), deployment.Cancelled, deployment.WhyStopped},
+		"a newer version":       {web(1, 2), deployment.Cancelled, deployment.WhyNewer},
+		"the job is gone":       {nil, deployment.Cancelled, deployment.WhyStopped},
+	} {
+		d := of(web(1, 1))
+		s := write(t, func(tx *state.Tx) {
+			if c.now != nil {
+				tx.PutJob(c.now)
+			}
+		})
+		change(t, s, 9, func(tx *state.Tx) { deploying.Begin(tx, d) })
+		got := s.Snapshot().Deployment(nil, d.ID)
+		if got == nil || got.Status != c.status || got.StatusDescription != c.why {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}

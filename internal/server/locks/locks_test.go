@@ -164,3 +164,23 @@ func TestALockThatWasGivenBackIsNotLost(t *testing.T) {
 		s.held("other")
 	})
 }
+
+// Given a holder that takes his lock once more, for another time, when he renews it, then that is the time he has.
+func TestALockThatIsTakenOnceMoreHasItsNewTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := begin(t)
+		defer s.end()
+		longer := lock
+		longer.TTL = 3 * lock.TTL
+		out := s.state.Must(t, &variables.Acquire{At: here, Lock: longer, Again: true}).(*variables.Outcome)
+		if out.Conflict != "" {
+			t.Fatal(out.Conflict)
+		}
+		synctest.Wait()
+		s.renew("")
+		time.Sleep(longer.TTL - 1)
+		s.held("mine")
+		time.Sleep(1)
+		s.held("")
+	})
+}
