@@ -51,6 +51,18 @@ func (l *Log) dropEnd(f files.Found) error {
 	return f.ClearDropped()
 }
 
+// dropOvertaken empties a log that ends before its newest whole snapshot. A server whose state is replaced, by a person
+// or by the one that leads, writes the snapshot first and drops its entries then, and may end between the two. The
+// snapshot has all of them; and no entry could be added that does not follow on the last.
+func (l *Log) dropOvertaken(store *guard, f files.Found) error {
+	if f.Last == 0 || f.Last >= f.Snapshot {
+		return nil
+	}
+	l.cfg.Log.Info("the server ended while a snapshot took the place of its log; the entries before it are dropped",
+		"snapshot", f.Snapshot, "first_entry", f.First, "last_entry", f.Last)
+	return files.Classify(store.DeleteRange(f.First, f.Last), "shorten log", l.cfg.Dir)
+}
+
 // verified is an entry that was read, if it is sound.
 func (g *guard) verified(index uint64, e *raft.Log) error {
 	err := files.Sound(e)

@@ -152,12 +152,11 @@ func (l *Log) Run(ctx context.Context) error {
 		return err
 	}
 	failed := make(chan error, 1)
-	store, err := openGuard(l.cfg, &l.counters, failed, l.machine.damage)
+	store, err := l.guarded(found, failed)
 	if err != nil {
 		return err
 	}
 	defer store.close()
-	l.opened(store, found)
 	notify := make(chan bool, 16)
 	snaps, err := files.OpenSnapshots(l.cfg.Dir, files.NewLogger(l.cfg.Log))
 	if err != nil {
@@ -194,6 +193,20 @@ func (l *Log) Run(ctx context.Context) error {
 		_ = c.Close() // nothing is sent any more
 	}
 	return errors.Join(failure, shutdown)
+}
+
+// guarded opens the store, of which is known what was found in it.
+func (l *Log) guarded(found files.Found, failed chan<- error) (*guard, error) {
+	store, err := openGuard(l.cfg, &l.counters, failed, l.machine.damage)
+	if err != nil {
+		return nil, err
+	}
+	l.opened(store, found)
+	if err := l.dropOvertaken(store, found); err != nil {
+		store.close()
+		return nil, err
+	}
+	return store, nil
 }
 
 // open starts Raft over the opened store.

@@ -68,3 +68,68 @@ func surviveCuts(t *testing.T, cuts powerloss.Config, entries, every uint64) {
 		}
 	})
 }
+
+// Given a log with entries, when the state is replaced, and the power fails at every single point on the way, then the
+// next run has the state from before, whole, or the one that took its place; the latter, once it was acknowledged; and
+// it goes on with either.
+func TestAPowerLossInARestoreLeavesOneOfTwoStates(t *testing.T) {
+	const entries, added = 5, 7
+	const restored = 1_000_000 // the sum in the state that takes the place of the other
+	before := uint64(entries * (entries + 1) / 2)
+	d := powerloss.Mount(t, powerloss.Config{})
+	run := func(t *testing.T, dir string) (running, *adder) {
+		sm := &adder{}
+		cfg := Config{Dir: filepath.Join(dir, "server", "raft"), SegmentSize: 16 << 10, TrailingLogs: 4}
+		return start(t, cfg, sm), sm
+	}
+	l, _ := run(t, d.Dir)
+	for n := range uint64(entries) {
+		if _, _, err := l.Apply(t.Context(), number(n+1)); err != nil {
+			t.Fatal(err)
+		}
+		d.Ack()
+	}
+	if err := l.Restore(t.Context(), 100, number(restored)); err != nil {
+		t.Fatal(err)
+	}
+	d.Ack()
+	if _, _, err := l.Apply(t.Context(), number(added)); err != nil {
+		t.Fatal(err)
+	}
+	d.Ack()
+	if err := l.stop(); err != nil {
+		t.Fatal(err)
+	}
+	old, replaced := 0, 0
+	d.Each(func(t *testing.T, c powerloss.Cut, dir string) {
+		if c.Acked < entries {
+			return // other tests' points: the restore has not begun
+		}
+		if found, err := files.Check(filepath.Join(dir, "server", "raft")); err != nil || len(found.Warnings) > 0 {
+			t.Errorf("of its files it says %v, %v", found.Warnings, err)
+		}
+		l, sm := run(t, dir)
+		if err := l.Barrier(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		switch got := sm.total(); {
+		case got == before && c.Acked == entries:
+			old++
+		case got == restored && c.Acked <= entries+1, got == restored+added && c.Acked >= entries+1:
+			replaced++
+		default:
+			t.Errorf("with %d acknowledged the sum is %d", c.Acked, got)
+		}
+		was := sm.total()
+		if _, _, err := l.Apply(t.Context(), number(1)); err != nil || sm.total() != was+1 {
+			t.Errorf("one more entry: %v, the sum is %d after %d", err, sm.total(), was)
+		}
+		if err := l.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if old == 0 || replaced == 0 {
+		t.Errorf("of the cuts %d have the state from before, %d the other", old, replaced)
+	}
+	t.Logf("%d cuts have the state from before, %d the one that took its place", old, replaced)
+}
