@@ -168,11 +168,13 @@ func (k *Keeper) Answer(ctx context.Context, c *service.Check) service.Answer {
 // Report says to Consul what a script has found.
 func (k *Keeper) Report(ctx context.Context, c *service.Check, a service.State) error {
 	status := model.Critical
-	switch a.Status {
-	case service.Success:
-		status = model.Passing
-	case service.Pending:
+	switch {
+	case a.Status == service.Pending:
 		return nil // it has yet to be found out
+	case a.Warned:
+		status = model.Warning
+	case a.Status == service.Success:
+		status = model.Passing
 	}
 	err := k.known(c.Service.ID).Tell(ctx, c.Consul.ID, status, a.Output)
 	if fault.Has(err, fault.NotFound) {
