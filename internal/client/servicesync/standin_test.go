@@ -30,6 +30,7 @@ type standin struct {
 
 	mu       sync.Mutex
 	name     string
+	server   bool
 	services map[string]map[string]any // by id, as they were registered
 	checks   map[string]string         // to which service each belongs
 	shown    map[string]map[string]any // the catalog's
@@ -37,6 +38,7 @@ type standin struct {
 	heard    uint64 // the latest index for whose successor somebody waits
 	refuses  int    // each request is answered so; 0: as usual
 	seen     []string
+	last     time.Time // it was asked
 	changed  lifecycle.Signal
 	held     map[string]chan struct{} // requests whose path begins so wait for the end of the channel
 }
@@ -89,6 +91,7 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request, answer func(*htt
 	var body map[string]any
 	_ = json.NewDecoder(r.Body).Decode(&body) // of GET there is none
 	s.mu.Lock()
+	s.last = time.Now()
 	for prefix, gate := range s.held {
 		if strings.HasPrefix(r.URL.Path, prefix) {
 			s.mu.Unlock()
@@ -141,7 +144,12 @@ func (s *standin) wait(r *http.Request) {
 }
 
 func (s *standin) self(*http.Request, map[string]any) any {
-	return map[string]any{"Config": map[string]any{"NodeName": s.name, "Datacenter": "dc1", "Version": "1"}}
+	return map[string]any{"Config": map[string]any{
+		"NodeName":   s.name,
+		"Datacenter": "dc1",
+		"Version":    "1",
+		"Server":     s.server,
+	}}
 }
 
 func (s *standin) all(*http.Request, map[string]any) any {
@@ -230,6 +238,13 @@ func (s *standin) write(id string, tags any) {
 	one["Tags"], one["ModifyIndex"] = tags, s.index
 	s.shown[id] = one
 	s.changed.Notify()
+}
+
+// rests waits until nobody has asked for a while, but for who waits for the catalog's next change.
+func (s *standin) rests() {
+	s.t.Helper()
+	s.watched()
+	s.until("nobody asks any more", func() bool { return time.Since(s.last) > 200*time.Millisecond })
 }
 
 // watched waits until all that the catalog shows was heard by who watches it.
@@ -387,6 +402,55 @@ func (r *rig) until(s *standin, what, text string) {
 		defer r.mu.Unlock()
 		return slices.ContainsFunc(r.said, func(said string) bool { return strings.Contains(said, text) })
 	})
+}
+
+// TestAServerOfConsulThatBeginsAnewWithOlderTagsIsGivenTheLast: it read its catalog while that was replayed. The tags
+// that it had when it went away are registered again, once; those that somebody wrote elsewhere meanwhile stay, and so
+// do older ones of an agent that is no server, for nobody but people writes there.
+func TestAServerOfConsulThatBeginsAnewWithOlderTagsIsGivenTheLast(t *testing.T) {
+	for what, c := range map[string]struct {
+		server bool
+		begins string // its tags as it begins
+		ends   string
+		sent   int
+	}{
+		"older ones":              {true, "green", "lime", 4},
+		"those of the job":        {true, "blue", "lime", 4},
+		"somebody's from between": {true, "red", "red", 3},
+		"no server":               {false, "green", "green", 3},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newStandin(t)
+			s.server = c.server
+			r := s.begin("n")
+			id := idOf("n", "a")
+			r.run("a", web("blue"))
+			s.until("it is registered", func() bool { return s.tags(id, "[blue]") })
+			s.watched()
+			for _, tag := range []string{"green", "lime"} {
+				s.set(func() { s.write(id, []string{tag}) })
+				s.until("the edit is sent", func() bool { return s.tags(id, "["+tag+"]") })
+				s.watched()
+			}
+			s.rests()
+			s.set(func() { s.refuses = http.StatusInternalServerError })
+			r.run("b", web("y"))
+			r.until(s, "our agent knows that it is away", "Service b is not registered in Consul: ")
+			s.set(func() {
+				s.services[id]["Tags"] = []any{c.begins}
+				s.push(id)
+				s.refuses = 0
+			})
+			s.until("the other comes", func() bool { return s.tags(idOf("n", "b"), "[y]") })
+			s.until("it has its tags", func() bool { return s.tags(id, "["+c.ends+"]") })
+			s.rests()
+			s.set(func() {
+				if n := s.count("service/register " + id); n != c.sent {
+					t.Errorf("it was registered %d times, want %d: %q", n, c.sent, s.seen)
+				}
+			})
+		})
+	}
 }
 
 // TestAFrozenConsulHoldsUpNoEnd: whoever ends a task waits for the service to be gone, and no longer than that is

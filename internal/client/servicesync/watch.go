@@ -27,6 +27,9 @@ func (k *Keeper) watch(ctx context.Context) error {
 		}
 		if failures > 0 {
 			k.log.Info("Consul answers again")
+			k.mu.Lock()
+			k.back = time.Now()
+			k.mu.Unlock()
 		}
 		if next < index { // it began anew
 			next = 0
@@ -75,7 +78,7 @@ func (k *Keeper) saw(all map[string]model.Shown, whole bool) {
 			e.tags = &now
 			// What falls back to what the agent has was pushed by the agent, and takes nobody's edit back.
 			if known && now.Index > e.read && !model.SameTags(now.Tags, was.Tags) &&
-				!model.SameTags(now.Tags, e.has) {
+				(e.has == nil || !model.SameTags(now.Tags, e.has.Tags)) {
 				e.seen = &now
 			}
 		}

@@ -28,6 +28,11 @@ type world struct {
 	sent map[string]*consul.Sent
 	seen *consul.Shown // what the catalog was seen to show of the job's service, and was not dealt with
 	lost bool          // the catalog lost it
+	had  []string      // marks of tags that the job's service had
+	held *consul.Shown // the tags that it had when Consul went away that has just come back
+	past [][]string    // tags that its catalog showed
+	// taken are those of them that anti-entropy took over before our agent sent them: no registration knows of them.
+	taken [][]string
 
 	tags          []string // the last writer's
 	changes       int      // that ask for a registration at most once
@@ -55,6 +60,7 @@ func (w *world) replace() {
 	next := *w.job
 	next.ID = fmt.Sprintf("_berth-n-a%d-web", w.gen)
 	w.job, w.tags = &next, w.job.Tags
+	w.had, w.past, w.taken = nil, nil, nil
 	w.changes++
 }
 
@@ -63,6 +69,7 @@ func (w *world) facts(id string) consul.Facts {
 	if id == w.job.ID {
 		f.Wanted, f.Checks = w.job, w.checks
 		f.Seen, f.Lost = w.seen, w.lost
+		f.Had, f.Held = w.had, w.held
 	}
 	return f
 }
@@ -124,10 +131,12 @@ func (w *world) pass() {
 				idle = false
 			}
 		}
-		s := consul.Next(w.facts(w.job.ID))
+		f := w.facts(w.job.ID)
+		s := consul.Next(f)
 		idle = idle && s.Idle()
 		w.do(w.job.ID, s, true)
 		w.seen, w.lost = nil, false
+		w.had = consul.Had(w.had, f.Agent)
 		if w.push(); idle {
 			return
 		}
@@ -151,12 +160,37 @@ func (w *world) quiet() {
 	if now := w.status[w.job.ID+"check"]; before != "" && now != before {
 		w.t.Fatalf("a check was reset from %s to %s", before, now)
 	}
+	w.past = append(w.past, w.tags)
+}
+
+// beginAnew is a Consul that was killed: its agent reads the catalog while that is replayed, and so takes over tags of
+// any moment before; whether it pushes them is a matter of that moment, too.
+func (w *world) beginAnew() {
+	s := w.agent[w.job.ID]
+	w.held = &consul.Shown{Tags: w.tags}
+	if s.EnableTagOverride {
+		next := *s
+		next.Tags = rapid.SampledFrom(append(slices.Clone(w.past[max(0, len(w.past)-20):]), w.tags)).Draw(w.t, "older tags")
+		w.agent[w.job.ID] = &next
+		w.changes++ // what Consul took back is sent once more
+		if rapid.Bool().Draw(w.t, "they are pushed") {
+			w.push()
+		}
+	}
+	w.quiet()
+	w.held = nil
 }
 
 // forget is what our agent has in memory, at its end.
 func (w *world) forget() {
 	clear(w.sent)
 	w.seen, w.lost = nil, false
+	w.had = nil
+	// It happens where no agent of ours ran for minutes, and leaves no trace.
+	w.past = slices.DeleteFunc(w.past, func(past []string) bool {
+		return slices.ContainsFunc(w.taken, func(taken []string) bool { return consul.SameTags(past, taken) })
+	})
+	w.taken = nil
 }
 
 func (w *world) fresh(who string) []string {
@@ -207,7 +241,9 @@ func TestWhateverHappensTheLastWritersTagsStay(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"somebody edits tags in the catalog": func(*rapid.T) { w.edit(); w.quiet() },
 			"somebody edits, and anti-entropy is faster": func(*rapid.T) {
-				w.edit()
+				if w.edit() {
+					w.taken = append(w.taken, w.tags)
+				}
 				w.antiEntropy()
 				w.quiet()
 			},
@@ -258,6 +294,7 @@ func TestWhateverHappensTheLastWritersTagsStay(t *testing.T) {
 				w.quiet()
 			},
 			"Consul is restarted":    func(*rapid.T) { w.antiEntropy(); w.quiet() },
+			"Consul begins anew":     func(*rapid.T) { w.beginAnew() },
 			"an audit":               func(*rapid.T) { w.quiet() },
 			"the job edits its port": func(*rapid.T) { w.editJob(func(s *consul.Service) { s.Port++ }); w.quiet() },
 			"the job edits its tags": func(*rapid.T) {
