@@ -22,6 +22,7 @@ type played struct {
 	edition int // of its meta
 	job     []string
 	tags    []string
+	past    [][]string // tags that it had
 	open    bool
 	n       int
 	// changes ask for one registration each, and passed is whether the check has passed.
@@ -51,7 +52,7 @@ func (p *played) service() *job.Service {
 func (p *played) begin() {
 	sequences++
 	p.alloc, p.changes = ids.Alloc(fmt.Sprintf("a%d", sequences)), 1
-	p.tags, p.passed = p.job, false
+	p.tags, p.passed, p.past = p.job, false, nil
 	p.r.run(p.alloc, p.service())
 }
 
@@ -94,10 +95,23 @@ func (p *played) external() {
 	if !p.open {
 		return
 	}
+	p.write(p.fresh("other"))
+}
+
+// again is somebody's edit to tags that the service had before.
+func (p *played) again() {
+	if p.open && len(p.past) > 0 {
+		p.write(rapid.SampledFrom(p.past).Draw(p.t, "earlier tags"))
+	}
+}
+
+func (p *played) write(tags []string) {
 	shown := p.r.real.Tags(string(p.alloc), p.tags...)
-	p.tags = p.fresh("other")
-	p.changes++
-	p.r.real.Edit(shown, p.tags...)
+	if !model.SameTags(p.tags, tags) {
+		p.changes++
+	}
+	p.tags = tags
+	p.r.real.Edit(shown, tags...)
 }
 
 // TestTheLastWritersTagsStayOnTheRealConsul plays what the sequences of the model play, on Consul itself.
@@ -116,6 +130,7 @@ func TestTheLastWritersTagsStayOnTheRealConsul(t *testing.T) {
 		p.quiet()
 		acts := map[string]func(){
 			"somebody edits":  p.external,
+			"earlier tags":    p.again,
 			"a check turns":   func() { p.r.passes(p.alloc); p.passed = true },
 			"another job":     p.other,
 			"ours restarts":   r.restart,
@@ -130,7 +145,7 @@ func TestTheLastWritersTagsStayOnTheRealConsul(t *testing.T) {
 		repeated := map[string]func(*rapid.T){}
 		for name, act := range acts {
 			repeated[name] = func(*rapid.T) {
-				p.done = append(p.done, name)
+				p.done, p.past = append(p.done, name), append(p.past, p.tags)
 				act()
 				p.quiet()
 			}

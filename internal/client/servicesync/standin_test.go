@@ -342,6 +342,23 @@ func TestAnEditThatIsTakenBackBeforeItIsSentIsRestored(t *testing.T) {
 	s.until("each edit was sent once", func() bool { return s.count("service/register") == 3 })
 }
 
+// TestTagsOfBeforeMayBeWrittenAgain: somebody who sends requests to and fro writes the same two sets of tags in turn.
+func TestTagsOfBeforeMayBeWrittenAgain(t *testing.T) {
+	s := newStandin(t)
+	r := s.begin("n")
+	id := idOf("n", "a")
+	r.run("a", web("blue"))
+	s.until("it is registered", func() bool { return s.tags(id, "[blue]") })
+	s.rests()
+	for i, tag := range []string{"green", "blue", "green", "blue"} {
+		s.set(func() { s.write(id, []string{tag}) })
+		s.until("the edit is sent", func() bool {
+			return s.tags(id, "["+tag+"]") && s.count("service/register") == i+2
+		})
+		s.rests()
+	}
+}
+
 // TestWhatTheCatalogLosesTheAgentPushesAtOnce: with the tags that it has, and the check stays.
 func TestWhatTheCatalogLosesTheAgentPushesAtOnce(t *testing.T) {
 	s := newStandin(t)

@@ -67,7 +67,8 @@ func (k *Keeper) saw(all map[string]model.Shown, whole bool) {
 	for id, e := range k.wanted {
 		now, there := all[id]
 		was, known := k.shown[id]
-		if whole || e.state == present && (there != known || !model.SameTags(now.Tags, was.Tags)) {
+		if whole || e.state == present && (there != known || !model.SameTags(now.Tags, was.Tags) ||
+			now.Mark != was.Mark) { // what was sent has arrived
 			k.loop.Mark(id)
 		}
 		if e.state != present {

@@ -47,7 +47,8 @@ func (f Facts) marked(meta map[string]string) map[string]string {
 	return out
 }
 
-// remember has a registration keep the tags that the service had until now.
+// remember has a registration keep the tags that the service had until now, and those that it has by others: so no two
+// registrations with other tags keep the same.
 func (f Facts) remember(next *Service) {
 	kept := next.Meta[MetaMark]
 	if kept == "" { // of a service whose tags nobody else may change yet
@@ -60,16 +61,16 @@ func (f Facts) remember(next *Service) {
 		}
 	}
 	had := append(slices.Clone(f.Had), before(kept)...)
-	if was := jobsMark(f.kept()); was != "" {
+	if was := jobsMark(f.kept()); was != "" && was != jobsMark(kept) {
 		had = append(had, was)
 	}
 	if f.Agent != nil {
 		had = append(had, Mark(f.Agent.Tags))
 	}
-	had = append(had, Mark(next.Tags)) // for when they are older
-	job := jobsMark(kept)
-	had = slices.DeleteFunc(had, func(mark string) bool { return mark == job })
-	next.Meta[MetaMark] = strings.Join(append([]string{job}, latest(had, remembered)...), " ")
+	if now := Mark(next.Tags); len(had) > 0 || now != jobsMark(kept) {
+		had = append(had, now)
+	}
+	next.Meta[MetaMark] = strings.Join(append([]string{jobsMark(kept)}, latest(had, remembered)...), " ")
 }
 
 // Had is what is known of the tags that a service has and had, with what the agent has of it now.

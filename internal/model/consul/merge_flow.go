@@ -131,7 +131,7 @@ func tagsOf(f Facts) (tags []string, edited bool) {
 		return f.Seen.Tags, false
 	}
 	if f.Sent != nil {
-		if f.Catalog != nil && !f.Sent.knows(f.Catalog.Tags) {
+		if f.Catalog != nil && (!f.Sent.knows(f.Catalog.Tags) || f.editedAfter()) {
 			return f.Catalog.Tags, false
 		}
 		return f.Sent.Tags, false
@@ -160,12 +160,23 @@ func (s *Sent) knows(tags []string) bool {
 		slices.ContainsFunc(s.Superseded, func(old []string) bool { return SameTags(old, tags) })
 }
 
-// left is what is still remembered when the agent has what is wanted: nothing as soon as the catalog shows it, too.
+// left is what is still remembered when the agent has what is wanted: nothing as soon as the catalog shows the very
+// registration. That it shows the same tags is not enough: the edit that was sent is what it showed before.
 func (s *Sent) left(f Facts) *Sent {
-	if s == nil || f.Catalog != nil && SameTags(f.Catalog.Tags, f.Agent.Tags) {
+	if s == nil || f.arrived() && SameTags(f.Catalog.Tags, f.Agent.Tags) {
 		return nil
 	}
 	return s
+}
+
+// arrived reports that the catalog shows a registration as the agent has it, whatever became of its tags since.
+func (f Facts) arrived() bool {
+	return f.Catalog != nil && f.Catalog.Mark == f.Agent.Meta[MetaMark]
+}
+
+// editedAfter reports that somebody wrote tags after the last registration had arrived, those of before perhaps.
+func (f Facts) editedAfter() bool {
+	return f.arrived() && !SameTags(f.Catalog.Tags, f.Agent.Tags)
 }
 
 // superseding is what is remembered when tags are registered.

@@ -151,8 +151,11 @@ func TestTheLastWriterOfTagsWins(t *testing.T) {
 		"another edits tags that none may": {
 			consul.Facts{Wanted: svc("job"), Agent: svc("job"), Catalog: &consul.Shown{Tags: other}}, job, false},
 		"a check turned before the agent had the edit that was sent": {
-			consul.Facts{Wanted: open("job"), Agent: had(job, "other"), Catalog: shown(job, "job"),
+			consul.Facts{Wanted: open("job"), Agent: after(other, had(job, "other")), Catalog: shown(job, "job"),
 				Sent: &consul.Sent{Tags: other, Superseded: [][]string{job}}}, other, false},
+		"somebody writes the tags of before again when what was sent has arrived": {
+			consul.Facts{Wanted: open("job"), Agent: had(job, "other"), Catalog: shown(job, "job"),
+				Sent: &consul.Sent{Tags: other, Superseded: [][]string{job}}}, job, true},
 		"and the agent took over what the catalog fell back to": {
 			consul.Facts{Wanted: open("job"), Agent: had(job, "job"), Catalog: shown(job, "job"),
 				Sent: &consul.Sent{Tags: other, Superseded: [][]string{job}}}, other, true},
