@@ -82,8 +82,12 @@ func (p *played) quiet() {
 			s.Meta["edition"] == fmt.Sprint(p.edition)
 	})
 	p.r.real.Settled()
-	if n := p.r.registrations(string(p.alloc)); n > p.changes {
-		p.t.Fatalf("%d changes, %d registrations, after %q:\n%s", p.changes, n, p.done, p.r.real.Trace(string(p.alloc)))
+	// An agent that compares itself with the catalog in the moment of a registration takes the older tags over once
+	// more, and pushes them over those: what it took back is sent again. It pushes once for each registration else.
+	n, pushed := p.r.registrations(string(p.alloc)), p.r.real.Pushed("_berth-n-"+string(p.alloc)+"-")
+	if n > p.changes+max(0, pushed-n) {
+		p.t.Fatalf("%d changes, %d registrations, pushed %d times, after %q:\n%s", p.changes, n, pushed, p.done,
+			p.r.real.Trace(string(p.alloc)))
 	}
 	if got := p.r.real.Status(string(p.alloc))["script"]; p.passed && got != model.Passing {
 		p.t.Fatalf("its check was reset to %s", got)

@@ -39,6 +39,7 @@ type standin struct {
 	refuses  int    // each request is answered so; 0: as usual
 	seen     []string
 	last     time.Time // it was asked
+	stuck    int       // so many requests have been held
 	changed  lifecycle.Signal
 	held     map[string]chan struct{} // requests whose path begins so wait for the end of the channel
 }
@@ -94,6 +95,7 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request, answer func(*htt
 	s.last = time.Now()
 	for prefix, gate := range s.held {
 		if strings.HasPrefix(r.URL.Path, prefix) {
+			s.stuck++
 			s.mu.Unlock()
 			select {
 			case <-gate:
@@ -103,7 +105,7 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request, answer func(*htt
 		}
 	}
 	if r.Method == http.MethodPut && s.refuses == 0 {
-		s.seen = append(s.seen, strings.TrimPrefix(r.URL.Path, "/v1/agent/")+" "+fmt.Sprint(body["ID"]))
+		s.seen = append(s.seen, strings.TrimPrefix(r.URL.Path, "/v1/agent/")+" "+fmt.Sprintf("%v %v", body["ID"], body["Tags"]))
 	}
 	s.mu.Unlock()
 	s.wait(r)
@@ -340,6 +342,34 @@ func TestAnEditThatIsTakenBackBeforeItIsSentIsRestored(t *testing.T) {
 		s.watched()
 	}
 	s.until("each edit was sent once", func() bool { return s.count("service/register") == 3 })
+}
+
+// TestTheCatalogIsReadBeforeARegistration: somebody edits while another registration is under way, and nobody has told
+// our agent of it yet: it goes with that one.
+func TestTheCatalogIsReadBeforeARegistration(t *testing.T) {
+	s := newStandin(t)
+	r := s.begin("n")
+	id := idOf("n", "a")
+	r.run("a", web("blue"))
+	s.until("it is registered", func() bool { return s.tags(id, "[blue]") })
+	s.rests()
+	release := s.hold("/v1/agent/service/" + id)
+	next := web("blue")
+	next.Meta = map[string]string{"edition": "2"}
+	r.run("a", next)
+	s.until("the look at it is under way, and waits", func() bool { return s.stuck > 0 })
+	s.set(func() { s.write(id, []string{"green"}) })
+	release()
+	s.until("both are there", func() bool {
+		meta, _ := s.services[id]["Meta"].(map[string]any)
+		return s.tags(id, "[green]") && meta["edition"] == "2"
+	})
+	s.rests()
+	s.set(func() {
+		if n := s.count("service/register"); n != 2 {
+			t.Errorf("it was registered %d times: %q", n, s.seen)
+		}
+	})
 }
 
 // TestTagsOfBeforeMayBeWrittenAgain: somebody who sends requests to and fro writes the same two sets of tags in turn.
