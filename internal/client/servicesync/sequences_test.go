@@ -52,7 +52,8 @@ func (p *played) service() *job.Service {
 func (p *played) begin() {
 	sequences++
 	p.alloc, p.changes = ids.Alloc(fmt.Sprintf("a%d", sequences)), 1
-	p.tags, p.passed, p.past = p.job, false, nil
+	p.tags, p.past = p.job, nil
+	p.passed = false
 	p.r.run(p.alloc, p.service())
 }
 
@@ -177,8 +178,8 @@ func (p *played) away() {
 	p.r.real.Proxy.Away(false)
 }
 
-// restarts kills Consul, and has it come back with what it has on its disk. It is dear, and so it is rare. Consul itself
-// may take tags back then, to those of any moment before: what it took back is sent once more.
+// restarts kills Consul, and has it come back with what it has on its disk. It is dear, and so it is rare. Consul
+// itself may take tags back then, to those of any moment before: what it took back is sent once more.
 func (p *played) restarts() {
 	if rapid.IntRange(0, 9).Draw(p.t, "rarely") > 6 {
 		return

@@ -382,8 +382,8 @@ func (k *Keeper) settled(id string, f model.Facts, s model.Step) {
 	}
 }
 
-// held are the tags that a service had when a server of Consul went away that is back since a moment; nil: none did. The
-// caller holds the lock.
+// held are the tags that a service had when a server of Consul went away that is back since a moment; nil: none did.
+// The caller holds the lock.
 func (k *Keeper) held(e *entry) *model.Shown {
 	if !k.self.Server || time.Since(k.back) > recovery {
 		return nil

@@ -38,8 +38,9 @@ type standin struct {
 	heard    uint64 // the latest index for whose successor somebody waits
 	refuses  int    // each request is answered so; 0: as usual
 	seen     []string
-	last     time.Time // it was asked
-	stuck    int       // so many requests have been held
+	looks    int // how often the checks of one service were asked for, with which each look at one ends
+	before   int // as often before the catalog's last change
+	stuck    int // so many requests have been held
 	changed  lifecycle.Signal
 	held     map[string]chan struct{} // requests whose path begins so wait for the end of the channel
 }
@@ -92,7 +93,6 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request, answer func(*htt
 	var body map[string]any
 	_ = json.NewDecoder(r.Body).Decode(&body) // of GET there is none
 	s.mu.Lock()
-	s.last = time.Now()
 	for prefix, gate := range s.held {
 		if strings.HasPrefix(r.URL.Path, prefix) {
 			s.stuck++
@@ -105,7 +105,8 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request, answer func(*htt
 		}
 	}
 	if r.Method == http.MethodPut && s.refuses == 0 {
-		s.seen = append(s.seen, strings.TrimPrefix(r.URL.Path, "/v1/agent/")+" "+fmt.Sprintf("%v %v", body["ID"], body["Tags"]))
+		call := strings.TrimPrefix(r.URL.Path, "/v1/agent/")
+		s.seen = append(s.seen, fmt.Sprintf("%s %v %v", call, body["ID"], body["Tags"]))
 	}
 	s.mu.Unlock()
 	s.wait(r)
@@ -171,6 +172,9 @@ func (s *standin) one(r *http.Request, _ map[string]any) any {
 
 func (s *standin) found(r *http.Request, _ map[string]any) any {
 	out := map[string]any{}
+	if r.URL.Query().Has("filter") {
+		s.looks++
+	}
 	for id, of := range s.checks {
 		if f := r.URL.Query().Get("filter"); f == "" || f == "ServiceID == "+strconv.Quote(of) {
 			out[id] = map[string]any{"ServiceID": of, "Status": model.Critical}
@@ -237,16 +241,17 @@ func (s *standin) write(id string, tags any) {
 		one[k] = v
 	}
 	s.index++
+	s.before = s.looks
 	one["Tags"], one["ModifyIndex"] = tags, s.index
 	s.shown[id] = one
 	s.changed.Notify()
 }
 
-// rests waits until nobody has asked for a while, but for who waits for the catalog's next change.
+// rests waits until the last change of the catalog was heard, and its service was looked at since.
 func (s *standin) rests() {
 	s.t.Helper()
 	s.watched()
-	s.until("nobody asks any more", func() bool { return time.Since(s.last) > 200*time.Millisecond })
+	s.until("it was looked at", func() bool { return s.looks > s.before })
 }
 
 // watched waits until all that the catalog shows was heard by who watches it.

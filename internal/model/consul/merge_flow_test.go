@@ -192,17 +192,32 @@ func TestTheLastWriterOfTagsWins(t *testing.T) {
 			consul.Facts{Wanted: open("job"), Agent: had(job, "job"), Catalog: shown(job, "job"), Lost: true}, job,
 			false},
 		"Consul began anew with older tags": {
-			consul.Facts{Wanted: open("job"), Agent: had(job, "older"), Catalog: shown(job, "older"),
-				Held: shown(job, "other"), Had: []string{consul.Mark(older)}}, other, true},
+			consul.Facts{
+				Wanted:  open("job"),
+				Agent:   had(job, "older"),
+				Catalog: shown(job, "older"),
+				Held:    shown(job, "other"),
+				Had:     []string{consul.Mark(older)},
+			}, other, true},
 		"the same, and the registration knows that they are older": {
 			consul.Facts{Wanted: open("job"), Agent: after(older, had(job, "older")), Catalog: shown(job, "older"),
 				Held: shown(job, "other")}, other, true},
 		"somebody edited elsewhere while Consul was away here": {
-			consul.Facts{Wanted: open("job"), Agent: had(job, "third"), Catalog: shown(job, "third"),
-				Held: shown(job, "other"), Had: []string{consul.Mark(older)}}, []string{"third"}, false},
+			consul.Facts{
+				Wanted:  open("job"),
+				Agent:   had(job, "third"),
+				Catalog: shown(job, "third"),
+				Held:    shown(job, "other"),
+				Had:     []string{consul.Mark(older)},
+			}, []string{"third"}, false},
 		"somebody writes older tags again after Consul began anew": {
-			consul.Facts{Wanted: open("job"), Agent: had(job, "other"), Catalog: shown(job, "older"),
-				Held: shown(job, "other"), Had: []string{consul.Mark(older)}}, older, true},
+			consul.Facts{
+				Wanted:  open("job"),
+				Agent:   had(job, "other"),
+				Catalog: shown(job, "older"),
+				Held:    shown(job, "other"),
+				Had:     []string{consul.Mark(older)},
+			}, older, true},
 		"older tags, and Consul was never away": {
 			consul.Facts{Wanted: open("job"), Agent: had(job, "older"), Catalog: shown(job, "older"),
 				Had: []string{consul.Mark(older)}}, older, false},

@@ -66,7 +66,7 @@ func TestNilIsEmptyAndTagsAreASet(t *testing.T) {
 	for range 3 {
 		f := consul.Facts{Wanted: want, Agent: had(job, "c", "a", "b"), Catalog: shown(job, "c", "b", "a")}
 		if got := consul.Next(f).Register; !slices.Equal(got.Tags, []string{"c", "b", "a"}) {
-			t.Errorf("sent as %q: in another order than the catalog's, which Consul takes for another service", got.Tags)
+			t.Errorf("sent as %q, not as the catalog has them, which Consul takes for another service", got.Tags)
 		}
 	}
 }

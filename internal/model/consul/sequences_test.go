@@ -60,7 +60,8 @@ func (w *world) replace() {
 	next := *w.job
 	next.ID = fmt.Sprintf("_berth-n-a%d-web", w.gen)
 	w.job, w.tags = &next, w.job.Tags
-	w.had, w.past, w.taken = nil, nil, nil
+	w.had = nil
+	w.past, w.taken = nil, nil
 	w.changes++
 }
 
@@ -170,7 +171,8 @@ func (w *world) beginAnew() {
 	w.held = &consul.Shown{Tags: w.tags}
 	if s.EnableTagOverride {
 		next := *s
-		next.Tags = rapid.SampledFrom(append(slices.Clone(w.past[max(0, len(w.past)-20):]), w.tags)).Draw(w.t, "older tags")
+		past := append(slices.Clone(w.past[max(0, len(w.past)-20):]), w.tags)
+		next.Tags = rapid.SampledFrom(past).Draw(w.t, "older tags")
 		w.agent[w.job.ID] = &next
 		w.changes++ // what Consul took back is sent once more
 		if rapid.Bool().Draw(w.t, "they are pushed") {
