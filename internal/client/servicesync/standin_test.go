@@ -362,7 +362,9 @@ func TestTheCatalogIsReadBeforeARegistration(t *testing.T) {
 	next := web("blue")
 	next.Meta = map[string]string{"edition": "2"}
 	r.run("a", next)
-	s.until("the look at it is under way, and waits", func() bool { return s.stuck > 0 })
+	s.until("the look at it is under way, and waits", func() bool {
+		return s.stuck > 0 && r.keeper.Of("a")[0].Service.Meta["edition"] == "2"
+	})
 	s.set(func() { s.write(id, []string{"green"}) })
 	release()
 	s.until("both are there", func() bool {
