@@ -83,16 +83,32 @@ func (p *played) quiet() {
 			s.Meta["edition"] == fmt.Sprint(p.edition)
 	})
 	p.r.real.Settled()
-	// An agent that compares itself with the catalog in the moment of a registration takes the older tags over once
-	// more, and pushes them over those: what it took back is sent again. It pushes once for each registration else.
-	n, pushed := p.r.registrations(string(p.alloc)), p.r.real.Pushed("_berth-n-"+string(p.alloc)+"-")
-	if n > p.changes+max(0, pushed-n) {
-		p.t.Fatalf("%d changes, %d registrations, pushed %d times, after %q:\n%s", p.changes, n, pushed, p.done,
+	if n := p.registrations(); n > p.changes {
+		p.t.Fatalf("%d changes, %d registrations, after %q: %q\n%s", p.changes, n, p.done, p.r.sent,
 			p.r.real.Trace(string(p.alloc)))
 	}
 	if got := p.r.real.Status(string(p.alloc))["script"]; p.passed && got != model.Passing {
 		p.t.Fatalf("its check was reset to %s", got)
 	}
+}
+
+// registrations counts those that were asked for. One is not that sends the same tags again because the agent has others:
+// Consul itself took them back. An agent does that which compares itself with the catalog in the moment of a
+// registration, before that has arrived there, and a server that begins anew (ADR 0125).
+func (p *played) registrations() (n int) {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	last := ""
+	for _, s := range p.r.sent {
+		if !strings.Contains(s.id, "_berth-n-"+string(p.alloc)+"-") {
+			continue
+		}
+		if s.reason != "tags" || s.tags != last {
+			n++
+		}
+		last = s.tags
+	}
+	return n
 }
 
 // external is somebody's edit in the catalog.
@@ -181,10 +197,9 @@ func (p *played) away() {
 // restarts kills Consul, and has it come back with what it has on its disk. It is dear, and so it is rare. Consul
 // itself may take tags back then, to those of any moment before: what it took back is sent once more.
 func (p *played) restarts() {
-	if rapid.IntRange(0, 9).Draw(p.t, "rarely") > 6 {
+	if rapid.IntRange(0, 9).Draw(p.t, "rarely") > 0 {
 		return
 	}
-	p.changes++
 	p.r.real.Kill()
 	p.r.real.Up()
 }

@@ -426,7 +426,7 @@ func (k *Keeper) do(ctx context.Context, id string, s model.Step) error {
 		if err := agent.Register(ctx, s.Register, with); err != nil {
 			return err
 		}
-		k.log.Info("a service is registered in Consul", "service", id, "reason", s.Why)
+		k.log.Info("a service is registered in Consul", "service", id, "reason", s.Why, "tags", s.Register.Tags)
 	}
 	k.mu.Lock()
 	if e := k.wanted[id]; e != nil {

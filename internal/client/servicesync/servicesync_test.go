@@ -33,7 +33,36 @@ type rig struct {
 	mu     sync.Mutex
 	served map[ids.Alloc]*servicesync.Served
 	said   []string
+	sent   []sent
 }
+
+// sent is a registration as our agent's log has it.
+type sent struct{ id, reason, tags string }
+
+// Enabled implements slog.Handler.
+func (r *rig) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (r *rig) Handle(_ context.Context, line slog.Record) error {
+	if line.Message != "a service is registered in Consul" {
+		return nil
+	}
+	said := map[string]string{}
+	line.Attrs(func(a slog.Attr) bool {
+		said[a.Key] = fmt.Sprint(a.Value.Any())
+		return true
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent = append(r.sent, sent{said["service"], said["reason"], said["tags"]})
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (r *rig) WithAttrs([]slog.Attr) slog.Handler { return r }
+
+// WithGroup implements slog.Handler.
+func (r *rig) WithGroup(string) slog.Handler { return r }
 
 func newRig(t *testing.T) *rig {
 	r := &rig{t: t, real: consulagent.Start(t), served: map[ids.Alloc]*servicesync.Served{}}
@@ -52,7 +81,7 @@ func (r *rig) start() {
 		Agent:  agent,
 		Allocs: r,
 		Node:   func() *node.Node { return &node.Node{ID: "n", Resources: node.Resources{IP: "10.0.0.9"}} },
-		Log:    slog.New(slog.DiscardHandler),
+		Log:    slog.New(r),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done, keeper := make(chan struct{}), r.keeper

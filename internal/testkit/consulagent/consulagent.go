@@ -276,23 +276,6 @@ func (a *Agent) Edit(s Shown, tags ...string) {
 	}, nil)
 }
 
-// Pushed counts how often the agent has pushed a service whose id contains a text: once after each registration, and of
-// its own accord.
-func (a *Agent) Pushed(of string) int {
-	a.t.Helper()
-	log, err := os.ReadFile(filepath.Join(a.dir, "log"))
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	n := 0
-	for line := range strings.Lines(string(log)) {
-		if strings.Contains(line, "agent: Synced service: ") && strings.Contains(line, of) {
-			n++
-		}
-	}
-	return n
-}
-
 // Settled waits until the catalog shows all that the agent has been asked to change: it pushes services before checks,
 // and so this is when it shows the turn of a check that came last. What somebody writes into the catalog before that is
 // overwritten by Consul itself.
