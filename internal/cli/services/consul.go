@@ -19,8 +19,8 @@ type instance struct {
 	Reason     string // it is not registered; empty: nothing stands in its way
 }
 
-// inConsul are the instances of a service that are to be found in Consul. One whose node does not answer has that as its
-// reason.
+// inConsul are the instances of a service that are to be found in Consul. One whose node does not answer has that as
+// its reason.
 func inConsul(
 	ctx context.Context, e *kit.Env, name string, q *api.QueryOptions,
 ) ([]*instance, *api.QueryMeta, error) {

@@ -92,8 +92,8 @@ func (p *played) quiet() {
 	}
 }
 
-// registrations counts those that were asked for. One is not that sends the same tags again because the agent has others:
-// Consul itself took them back. An agent does that which compares itself with the catalog in the moment of a
+// registrations counts those that were asked for. One is not that sends the same tags again because the agent has
+// others: Consul itself took them back. An agent does that which compares itself with the catalog in the moment of a
 // registration, before that has arrived there, and a server that begins anew (ADR 0125).
 func (p *played) registrations() (n int) {
 	p.r.mu.Lock()

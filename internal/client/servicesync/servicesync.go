@@ -81,6 +81,8 @@ type Keeper struct {
 	log  *slog.Logger
 	loop *reconcile.Loop[string]
 
+	found found
+
 	mu      sync.Mutex
 	node    string // the agent's name in the catalog; empty: it was not reached yet
 	self    consul.Self
@@ -146,6 +148,7 @@ func New(cfg Config) *Keeper {
 		wanted: map[string]*entry{},
 		shown:  map[string]model.Shown{},
 		left:   map[key]time.Time{},
+		found:  found{asked: make(chan struct{}, 1)},
 	}
 	k.loop = reconcile.New(reconcile.Config{
 		Name:     "services in Consul",
@@ -162,6 +165,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		"register": k.loop.Run,
 		"allocs":   k.follow,
 		"catalog":  k.watch,
+		"health":   k.health,
 		"audit":    k.audits,
 	})
 }
@@ -339,7 +343,7 @@ func (k *Keeper) facts(ctx context.Context, id string, have *model.Service) (mod
 		return f, state, nil
 	}
 	if node != "" {
-		all, _, err := k.cfg.Agent.Catalog(ctx, node, 0, 0)
+		shown, err := k.cfg.Agent.Shown(ctx, node, id)
 		if err != nil {
 			// Without the catalog nobody knows who wrote last; what is new may be registered all the same.
 			if have != nil {
@@ -347,9 +351,7 @@ func (k *Keeper) facts(ctx context.Context, id string, have *model.Service) (mod
 			}
 			k.log.Debug("the catalog can't be read", logkey.Error, err)
 		}
-		if s, there := all[id]; there {
-			f.Catalog = &s
-		}
+		f.Catalog = shown
 	}
 	if have == nil && f.Catalog == nil && e.tags != nil {
 		f.Catalog = e.tags

@@ -24,7 +24,8 @@ import (
 
 // rig is a node whose allocs are what the test says, and a real agent of Consul with a proxy in front that counts.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
+	audit   time.Duration // 0: that of the product
 	real    *consulagent.Agent
 	keeper  *servicesync.Keeper
 	stop    func()
@@ -64,7 +65,7 @@ func (r *rig) WithAttrs([]slog.Attr) slog.Handler { return r }
 // WithGroup implements slog.Handler.
 func (r *rig) WithGroup(string) slog.Handler { return r }
 
-func newRig(t *testing.T) *rig {
+func newRig(t testing.TB) *rig {
 	r := &rig{t: t, real: consulagent.Start(t), served: map[ids.Alloc]*servicesync.Served{}}
 	r.start()
 	t.Cleanup(func() { r.stop() })
@@ -80,6 +81,7 @@ func (r *rig) start() {
 	r.keeper = servicesync.New(servicesync.Config{
 		Agent:  agent,
 		Allocs: r,
+		Audit:  r.audit,
 		Node:   func() *node.Node { return &node.Node{ID: "n", Resources: node.Resources{IP: "10.0.0.9"}} },
 		Log:    slog.New(r),
 	})

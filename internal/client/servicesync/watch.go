@@ -9,6 +9,10 @@ import (
 	model "berth/internal/model/consul"
 )
 
+// perService is for how long the catalog is left alone after an answer, for each service in it. A second edit, or a
+// check that turns in that time, is heard of so much later.
+const perService = 20 * time.Microsecond
+
 // watch follows the catalog of the agent's node: who that is, what somebody edited there, and whether it came back.
 func (k *Keeper) watch(ctx context.Context) error {
 	pauses := retry.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
@@ -36,6 +40,8 @@ func (k *Keeper) watch(ctx context.Context) error {
 		}
 		k.saw(all, failures > 0 || index == 0)
 		failures, index = 0, next
+		// Each answer has all services: of many that come at once, several are heard of at once.
+		retry.Sleep(ctx, time.Duration(len(all))*perService)
 	}
 	return nil
 }

@@ -245,8 +245,8 @@ func BenchmarkNamed(b *testing.B) {
 	}
 }
 
-// TestWhoIsToBeFoundInConsul: the services of Consul of all allocs that are to run, whether they do or not; those of the
-// servers are others.
+// TestWhoIsToBeFoundInConsul: the services of Consul of all allocs that are to run, whether they do or not; those of
+// the servers are others.
 func TestWhoIsToBeFoundInConsul(t *testing.T) {
 	r := newRig(t)
 	j := jobOf("web", 0, "web")
