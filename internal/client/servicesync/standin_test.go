@@ -262,7 +262,7 @@ func (s *standin) watched() {
 
 func (s *standin) until(what string, holds func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		ok := holds()
 		s.mu.Unlock()
