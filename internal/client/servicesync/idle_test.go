@@ -14,7 +14,7 @@ import (
 )
 
 // TestAnIdleNodeAsksConsulSeldom: as long as nothing changes an audit asks twice, which is less than three times a
-// minute, and nobody asks for the checks: their answers are told when they turn, and are those of Consul.
+// minute, and nobody asks for the checks: their answers are heard of when they turn, and are those of Consul.
 func TestAnIdleNodeAsksConsulSeldom(t *testing.T) {
 	r := newRig(t)
 	r.stop()
@@ -26,7 +26,7 @@ func TestAnIdleNodeAsksConsulSeldom(t *testing.T) {
 	}
 	r.real.Until("all are registered", func() bool { return *r.keeper.Count() == count(services, 0) })
 	const audit, health = "/v1/agent/services", "/v1/health/node/" + consulagent.Node
-	r.real.Until("the answers are told", func() bool {
+	r.real.Until("the answers are heard of", func() bool {
 		r.keeper.Answer(context.Background(), r.check("a0"))
 		return r.real.Proxy.Asked()[health] > 0 && len(r.real.Status("a19")) == 1
 	})
@@ -36,7 +36,7 @@ func TestAnIdleNodeAsksConsulSeldom(t *testing.T) {
 		for i := range services {
 			a := r.keeper.Answer(context.Background(), r.check(ids.Alloc(fmt.Sprint("a", i))))
 			if a.Unknown || a.Passed || a.Warned {
-				t.Fatalf("a check that was never told of is %+v", a)
+				t.Fatalf("a check of which nothing was reported is %+v", a)
 			}
 		}
 		return r.real.Proxy.Asked()[audit] > before[audit]+5
@@ -50,7 +50,7 @@ func TestAnIdleNodeAsksConsulSeldom(t *testing.T) {
 		t.Errorf("in %d audits Consul was asked %d times: before %v, after %v", audits, asked, before, after)
 	}
 	r.passes("a3")
-	r.real.Until("it is told that a check passes", func() bool {
+	r.real.Until("it is heard that a check passes", func() bool {
 		return r.keeper.Answer(context.Background(), r.check("a3")).Passed
 	})
 	r.real.Proxy.Away(true)
