@@ -62,6 +62,8 @@ type ServiceCheck struct {
 	FailuresBeforeWarning  int                 `hcl:"failures_before_warning"`
 	Body                   string              `hcl:"body"`
 	OnUpdate               string              `hcl:"on_update"`
+
+	DeregisterCriticalServiceAfter time.Duration `hcl:"deregister_critical_service_after" json:",omitempty"`
 }
 
 // CheckRestart restarts a task whose check fails for too long.

@@ -82,6 +82,11 @@ func TestServicesAreFoundInConsul(t *testing.T) {
 	m.run(inConsul("other", `"x"`))
 	c.Tags("other", "x")
 	c.Tags("web", "green")
+	for _, want := range []string{"[green]", "yes"} {
+		if out := m.mustCLI("service", "info", "web"); !strings.Contains(out, want) {
+			t.Errorf("service info lacks %q:\n%s", want, out)
+		}
+	}
 
 	m.kill()
 	m.start()

@@ -6,6 +6,7 @@ import (
 	"berth/internal/httpapi/access"
 	"berth/internal/httpapi/calls"
 	"berth/internal/httpapi/convert/services"
+	"berth/internal/model/job"
 	"berth/internal/wire"
 )
 
@@ -21,6 +22,13 @@ var (
 				return nil,
 					calls.BadRequest(`choose must be a number above 0 and a key, as in "2|key", is "` + choose + `"`)
 			}
+		}
+		switch provider := r.Arg("provider"); provider {
+		case "", job.ProviderServers:
+		case job.ProviderConsul:
+			req.Consul = true
+		default:
+			return nil, calls.BadRequest(`provider must be nomad or consul, is "` + provider + `"`)
 		}
 		return req, err
 	}, calls.Listed((*service.Registration).Key, services.Registration))

@@ -21,6 +21,8 @@ type ServiceGetRequest struct {
 	// Choose so many of them by Key; 0: all.
 	Choose int
 	Key    string
+	// Consul: those that are to be found there are asked for; whether they are know their nodes.
+	Consul bool
 }
 
 // ServiceDeleteRequest takes a registration away.

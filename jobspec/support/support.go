@@ -177,6 +177,7 @@ func consulRules(at string) (out []rule) {
 func serviceRules(at string) []rule {
 	const upstream = ".Connect.SidecarService.Proxy.Upstreams[]"
 	return append(taskRules(at+".Connect.SidecarTask"), []rule{
+		{path: at + ".Cluster", name: "service cluster", why: whyConsul, accept: []any{"default"}},
 		{
 			path: at + ".Connect.Gateway",
 			name: "connect gateway",
@@ -228,15 +229,12 @@ func serviceIgnored(at string) (out []rule) {
 
 		".Checks[].Notes":                 "check notes",
 		".Checks[].FailuresBeforeWarning": "check failures_before_warning",
+
+		".Checks[].DeregisterCriticalServiceAfter": "check deregister_critical_service_after",
 	} {
 		out = append(out, rule{path: at + member, name: "service " + name, why: whyConsulAlone, unlessConsul: true})
 	}
 	out = append(append(out, taskIgnored(at+".Connect.SidecarTask")...), rule{
-		path:   at + ".Cluster",
-		name:   "service cluster",
-		why:    "there is one cluster of Consul; remove it",
-		accept: []any{"default"},
-	}, rule{
 		path: at + ".Checks[].Advertise",
 		name: "service check advertise",
 		why:  "it belongs to the service mesh; remove it",

@@ -23,6 +23,34 @@ var suites = []suite{
 			bar:       bar{text: "≤ 1 s, no call that changes anything", median: 1000, high: 1000},
 		},
 	}},
+	{pkg: "./internal/client/servicesync", run: "BenchmarkServicesInConsul", times: 1, rows: []row{
+		{
+			name:      "A task has started: its service is in Consul's catalog",
+			benchmark: "ServicesInConsul",
+			unit:      "ms",
+			metrics:   quantiles,
+			p99:       "p99-ms",
+			n:         200,
+		},
+		{
+			name:      "1,000 services in Consul: registered in a second, of 800 that come at once",
+			benchmark: "ServicesInConsul",
+			unit:      "services",
+			metrics:   []string{"registered/s"},
+		},
+		{
+			name:      "… compared in a second, by an agent that begins",
+			benchmark: "ServicesInConsul",
+			unit:      "services",
+			metrics:   []string{"synced/s"},
+		},
+		{
+			name:      "… memory of the agent for them",
+			benchmark: "ServicesInConsul",
+			unit:      "KiB",
+			metrics:   []string{"KiB"},
+		},
+	}},
 	{pkg: "./internal/server", run: "BenchmarkRestart", times: 10, rows: []row{{
 		name:      "Restart of a server over 8,192 entries that no snapshot holds: it leads",
 		benchmark: "Restart",

@@ -62,11 +62,22 @@ func newInfo(e *kit.Env) *kit.Command {
 	cmd := &kit.Command{
 		Use:   "info [flags] <service>",
 		Short: "Show who is found under the name of a service",
+		Long: `Shows the instances of a service that the servers tell of, and where there are none those that are to be
+found in Consul: of each its node says whether it is registered there, with which tags, since when, and why not.`,
 		Example: `  berth service info web
   berth service info -verbose web
   berth service info -filter 'Tags contains "blue"' web`,
 		Run: func(ctx context.Context, args []string) error {
 			list, more, err := e.Client().Services().Get(ctx, args[0], page.Query())
+			if err == nil && len(list) == 0 {
+				all, next, err := inConsul(ctx, e, args[0], page.Query())
+				if err != nil || len(all) > 0 {
+					return formats.Show(e.Out, all, page.Doing(err, "the instances of the service"), func() {
+						showInConsul(e, all, verbose)
+						page.More(e, next)
+					})
+				}
+			}
 			if err == nil && len(list) == 0 && page.Query().Filter == "" && !formats.Wanted() {
 				return kit.Fail(fault.NotFound, `"berth service list" lists the services that are found`,
 					"nobody is found as service %q", args[0])

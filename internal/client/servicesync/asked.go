@@ -147,32 +147,16 @@ func (k *Keeper) remains(id ids.Alloc, task string) bool {
 	return false
 }
 
-// Answer is what the agent of Consul found last by a check of its own.
-func (k *Keeper) Answer(ctx context.Context, c *service.Check) service.Answer {
-	out := service.Answer{At: time.Now()}
-	found, err := k.cfg.Agent.Checks(ctx, c.Service.ID)
-	switch {
-	case err != nil:
-		out.Output = err.Error()
-		out.Unknown = true
-	case found[c.Consul.ID].Status == "":
-		out.Output, out.Unknown = "Consul has yet to ask", true
-	default:
-		out.Output = found[c.Consul.ID].Output
-		out.Passed = found[c.Consul.ID].Status == model.Passing
-		out.Warned = found[c.Consul.ID].Status == model.Warning
-	}
-	return out
-}
-
 // Report says to Consul what a script has found.
 func (k *Keeper) Report(ctx context.Context, c *service.Check, a service.State) error {
 	status := model.Critical
-	switch a.Status {
-	case service.Success:
-		status = model.Passing
-	case service.Pending:
+	switch {
+	case a.Status == service.Pending:
 		return nil // it has yet to be found out
+	case a.Warned:
+		status = model.Warning
+	case a.Status == service.Success:
+		status = model.Passing
 	}
 	err := k.known(c.Service.ID).Tell(ctx, c.Consul.ID, status, a.Output)
 	if fault.Has(err, fault.NotFound) {

@@ -64,13 +64,15 @@ type Tokens interface {
 	Release(ctx context.Context, of consultokens.Service) error
 }
 
-// Bounds: how long changes are collected, how long an agent that is away is left alone, how long the catalog is waited
-// for, and for how long the end of a task waits until its services are gone.
+// Bounds: how long changes are collected, how often all is compared, how long the catalog is waited for, for how long
+// the end of a task waits until its services are gone, and for how long a server of Consul that is back may still take
+// older tags over: it does so as it begins, before or while the first question is answered.
 const (
 	settle   = 20 * time.Millisecond
 	audit    = 45 * time.Second
 	longest  = 5 * time.Minute
 	patience = 5 * time.Second
+	recovery = 10 * time.Second
 )
 
 // Keeper registers.
@@ -79,9 +81,12 @@ type Keeper struct {
 	log  *slog.Logger
 	loop *reconcile.Loop[string]
 
+	found found
+
 	mu      sync.Mutex
 	node    string // the agent's name in the catalog; empty: it was not reached yet
 	self    consul.Self
+	back    time.Time        // Consul answered again, after it had not; zero: it always did
 	changed lifecycle.Signal // of what Attributes says
 	moved   lifecycle.Signal // of registrations
 	ready   bool             // the list of allocs was looked at
@@ -118,7 +123,8 @@ type entry struct {
 type catalog struct {
 	seen *model.Shown // what somebody wrote into it, until it is dealt with
 	read uint64       // at which of its changes it was read when the service was dealt with last
-	has  []string     // the tags that the agent had then
+	has  *model.Shown // the tags that the agent had then; nil: it was not dealt with yet
+	had  []string     // marks of those and earlier ones
 	lost bool         // it showed the service, and does no more
 }
 
@@ -142,6 +148,7 @@ func New(cfg Config) *Keeper {
 		wanted: map[string]*entry{},
 		shown:  map[string]model.Shown{},
 		left:   map[key]time.Time{},
+		found:  found{asked: make(chan struct{}, 1)},
 	}
 	k.loop = reconcile.New(reconcile.Config{
 		Name:     "services in Consul",
@@ -158,6 +165,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		"register": k.loop.Run,
 		"allocs":   k.follow,
 		"catalog":  k.watch,
+		"health":   k.health,
 		"audit":    k.audits,
 	})
 }
@@ -327,6 +335,7 @@ func (k *Keeper) facts(ctx context.Context, id string, have *model.Service) (mod
 		if state == present {
 			f.Wanted, f.Checks = e.of.Service, e.of.Checks
 			f.Seen, f.Lost = e.seen, e.lost
+			f.Had, f.Held = e.had, k.held(e)
 		}
 	}
 	k.mu.Unlock()
@@ -334,7 +343,7 @@ func (k *Keeper) facts(ctx context.Context, id string, have *model.Service) (mod
 		return f, state, nil
 	}
 	if node != "" {
-		all, _, err := k.cfg.Agent.Catalog(ctx, node, 0, 0)
+		shown, err := k.cfg.Agent.Shown(ctx, node, id)
 		if err != nil {
 			// Without the catalog nobody knows who wrote last; what is new may be registered all the same.
 			if have != nil {
@@ -342,9 +351,7 @@ func (k *Keeper) facts(ctx context.Context, id string, have *model.Service) (mod
 			}
 			k.log.Debug("the catalog can't be read", logkey.Error, err)
 		}
-		if s, there := all[id]; there {
-			f.Catalog = &s
-		}
+		f.Catalog = shown
 	}
 	if have == nil && f.Catalog == nil && e.tags != nil {
 		f.Catalog = e.tags
@@ -369,11 +376,21 @@ func (k *Keeper) settled(id string, f model.Facts, s model.Step) {
 	if f.Catalog != nil {
 		e.read = max(e.read, f.Catalog.Index)
 	}
+	e.had = model.Had(e.had, f.Agent)
 	if s.Register != nil {
-		e.has = s.Register.Tags
+		e.has = &model.Shown{Tags: s.Register.Tags}
 	} else if f.Agent != nil {
-		e.has = f.Agent.Tags
+		e.has = &model.Shown{Tags: f.Agent.Tags}
 	}
+}
+
+// held are the tags that a service had when a server of Consul went away that is back since a moment; nil: none did.
+// The caller holds the lock.
+func (k *Keeper) held(e *entry) *model.Shown {
+	if !k.self.Server || time.Since(k.back) > recovery {
+		return nil
+	}
+	return e.has
 }
 
 // takeOut deregisters a service by the token that it was registered with.
@@ -411,7 +428,7 @@ func (k *Keeper) do(ctx context.Context, id string, s model.Step) error {
 		if err := agent.Register(ctx, s.Register, with); err != nil {
 			return err
 		}
-		k.log.Info("a service is registered in Consul", "service", id, "reason", s.Why)
+		k.log.Info("a service is registered in Consul", "service", id, "reason", s.Why, "tags", s.Register.Tags)
 	}
 	k.mu.Lock()
 	if e := k.wanted[id]; e != nil {

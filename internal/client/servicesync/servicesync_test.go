@@ -24,7 +24,8 @@ import (
 
 // rig is a node whose allocs are what the test says, and a real agent of Consul with a proxy in front that counts.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
+	audit   time.Duration // 0: that of the product
 	real    *consulagent.Agent
 	keeper  *servicesync.Keeper
 	stop    func()
@@ -33,9 +34,38 @@ type rig struct {
 	mu     sync.Mutex
 	served map[ids.Alloc]*servicesync.Served
 	said   []string
+	sent   []sent
 }
 
-func newRig(t *testing.T) *rig {
+// sent is a registration as our agent's log has it.
+type sent struct{ id, reason, tags string }
+
+// Enabled implements slog.Handler.
+func (r *rig) Enabled(context.Context, slog.Level) bool { return true }
+
+// Handle implements slog.Handler.
+func (r *rig) Handle(_ context.Context, line slog.Record) error {
+	if line.Message != "a service is registered in Consul" {
+		return nil
+	}
+	said := map[string]string{}
+	line.Attrs(func(a slog.Attr) bool {
+		said[a.Key] = fmt.Sprint(a.Value.Any())
+		return true
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sent = append(r.sent, sent{said["service"], said["reason"], said["tags"]})
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (r *rig) WithAttrs([]slog.Attr) slog.Handler { return r }
+
+// WithGroup implements slog.Handler.
+func (r *rig) WithGroup(string) slog.Handler { return r }
+
+func newRig(t testing.TB) *rig {
 	r := &rig{t: t, real: consulagent.Start(t), served: map[ids.Alloc]*servicesync.Served{}}
 	r.start()
 	t.Cleanup(func() { r.stop() })
@@ -51,8 +81,9 @@ func (r *rig) start() {
 	r.keeper = servicesync.New(servicesync.Config{
 		Agent:  agent,
 		Allocs: r,
+		Audit:  r.audit,
 		Node:   func() *node.Node { return &node.Node{ID: "n", Resources: node.Resources{IP: "10.0.0.9"}} },
-		Log:    slog.New(slog.DiscardHandler),
+		Log:    slog.New(r),
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	done, keeper := make(chan struct{}), r.keeper

@@ -30,6 +30,7 @@ type standin struct {
 
 	mu       sync.Mutex
 	name     string
+	server   bool
 	services map[string]map[string]any // by id, as they were registered
 	checks   map[string]string         // to which service each belongs
 	shown    map[string]map[string]any // the catalog's
@@ -37,6 +38,9 @@ type standin struct {
 	heard    uint64 // the latest index for whose successor somebody waits
 	refuses  int    // each request is answered so; 0: as usual
 	seen     []string
+	looks    int // how often the checks of one service were asked for, with which each look at one ends
+	before   int // as often before the catalog's last change
+	stuck    int // so many requests have been held
 	changed  lifecycle.Signal
 	held     map[string]chan struct{} // requests whose path begins so wait for the end of the channel
 }
@@ -91,6 +95,7 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request, answer func(*htt
 	s.mu.Lock()
 	for prefix, gate := range s.held {
 		if strings.HasPrefix(r.URL.Path, prefix) {
+			s.stuck++
 			s.mu.Unlock()
 			select {
 			case <-gate:
@@ -100,7 +105,8 @@ func (s *standin) serve(w http.ResponseWriter, r *http.Request, answer func(*htt
 		}
 	}
 	if r.Method == http.MethodPut && s.refuses == 0 {
-		s.seen = append(s.seen, strings.TrimPrefix(r.URL.Path, "/v1/agent/")+" "+fmt.Sprint(body["ID"]))
+		call := strings.TrimPrefix(r.URL.Path, "/v1/agent/")
+		s.seen = append(s.seen, fmt.Sprintf("%s %v %v", call, body["ID"], body["Tags"]))
 	}
 	s.mu.Unlock()
 	s.wait(r)
@@ -141,7 +147,12 @@ func (s *standin) wait(r *http.Request) {
 }
 
 func (s *standin) self(*http.Request, map[string]any) any {
-	return map[string]any{"Config": map[string]any{"NodeName": s.name, "Datacenter": "dc1", "Version": "1"}}
+	return map[string]any{"Config": map[string]any{
+		"NodeName":   s.name,
+		"Datacenter": "dc1",
+		"Version":    "1",
+		"Server":     s.server,
+	}}
 }
 
 func (s *standin) all(*http.Request, map[string]any) any {
@@ -161,6 +172,9 @@ func (s *standin) one(r *http.Request, _ map[string]any) any {
 
 func (s *standin) found(r *http.Request, _ map[string]any) any {
 	out := map[string]any{}
+	if r.URL.Query().Has("filter") {
+		s.looks++
+	}
 	for id, of := range s.checks {
 		if f := r.URL.Query().Get("filter"); f == "" || f == "ServiceID == "+strconv.Quote(of) {
 			out[id] = map[string]any{"ServiceID": of, "Status": model.Critical}
@@ -227,9 +241,17 @@ func (s *standin) write(id string, tags any) {
 		one[k] = v
 	}
 	s.index++
+	s.before = s.looks
 	one["Tags"], one["ModifyIndex"] = tags, s.index
 	s.shown[id] = one
 	s.changed.Notify()
+}
+
+// rests waits until the last change of the catalog was heard, and its service was looked at since.
+func (s *standin) rests() {
+	s.t.Helper()
+	s.watched()
+	s.until("it was looked at", func() bool { return s.looks > s.before })
 }
 
 // watched waits until all that the catalog shows was heard by who watches it.
@@ -240,7 +262,7 @@ func (s *standin) watched() {
 
 func (s *standin) until(what string, holds func() bool) {
 	s.t.Helper()
-	for end := time.Now().Add(4 * time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		s.mu.Lock()
 		ok := holds()
 		s.mu.Unlock()
@@ -327,6 +349,53 @@ func TestAnEditThatIsTakenBackBeforeItIsSentIsRestored(t *testing.T) {
 	s.until("each edit was sent once", func() bool { return s.count("service/register") == 3 })
 }
 
+// TestTheCatalogIsReadBeforeARegistration: somebody edits while another registration is under way, and nobody has told
+// our agent of it yet: it goes with that one.
+func TestTheCatalogIsReadBeforeARegistration(t *testing.T) {
+	s := newStandin(t)
+	r := s.begin("n")
+	id := idOf("n", "a")
+	r.run("a", web("blue"))
+	s.until("it is registered", func() bool { return s.tags(id, "[blue]") })
+	s.rests()
+	release := s.hold("/v1/agent/service/" + id)
+	next := web("blue")
+	next.Meta = map[string]string{"edition": "2"}
+	r.run("a", next)
+	s.until("the look at it is under way, and waits", func() bool {
+		return s.stuck > 0 && r.keeper.Of("a")[0].Service.Meta["edition"] == "2"
+	})
+	s.set(func() { s.write(id, []string{"green"}) })
+	release()
+	s.until("both are there", func() bool {
+		meta, _ := s.services[id]["Meta"].(map[string]any)
+		return s.tags(id, "[green]") && meta["edition"] == "2"
+	})
+	s.rests()
+	s.set(func() {
+		if n := s.count("service/register"); n != 2 {
+			t.Errorf("it was registered %d times: %q", n, s.seen)
+		}
+	})
+}
+
+// TestTagsOfBeforeMayBeWrittenAgain: somebody who sends requests to and fro writes the same two sets of tags in turn.
+func TestTagsOfBeforeMayBeWrittenAgain(t *testing.T) {
+	s := newStandin(t)
+	r := s.begin("n")
+	id := idOf("n", "a")
+	r.run("a", web("blue"))
+	s.until("it is registered", func() bool { return s.tags(id, "[blue]") })
+	s.rests()
+	for i, tag := range []string{"green", "blue", "green", "blue"} {
+		s.set(func() { s.write(id, []string{tag}) })
+		s.until("the edit is sent", func() bool {
+			return s.tags(id, "["+tag+"]") && s.count("service/register") == i+2
+		})
+		s.rests()
+	}
+}
+
 // TestWhatTheCatalogLosesTheAgentPushesAtOnce: with the tags that it has, and the check stays.
 func TestWhatTheCatalogLosesTheAgentPushesAtOnce(t *testing.T) {
 	s := newStandin(t)
@@ -387,6 +456,55 @@ func (r *rig) until(s *standin, what, text string) {
 		defer r.mu.Unlock()
 		return slices.ContainsFunc(r.said, func(said string) bool { return strings.Contains(said, text) })
 	})
+}
+
+// TestAServerOfConsulThatBeginsAnewWithOlderTagsIsGivenTheLast: it read its catalog while that was replayed. The tags
+// that it had when it went away are registered again, once; those that somebody wrote elsewhere meanwhile stay, and so
+// do older ones of an agent that is no server, for nobody but people writes there.
+func TestAServerOfConsulThatBeginsAnewWithOlderTagsIsGivenTheLast(t *testing.T) {
+	for what, c := range map[string]struct {
+		server bool
+		begins string // its tags as it begins
+		ends   string
+		sent   int
+	}{
+		"older ones":              {true, "green", "lime", 4},
+		"those of the job":        {true, "blue", "lime", 4},
+		"somebody's from between": {true, "red", "red", 3},
+		"no server":               {false, "green", "green", 3},
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newStandin(t)
+			s.server = c.server
+			r := s.begin("n")
+			id := idOf("n", "a")
+			r.run("a", web("blue"))
+			s.until("it is registered", func() bool { return s.tags(id, "[blue]") })
+			s.watched()
+			for _, tag := range []string{"green", "lime"} {
+				s.set(func() { s.write(id, []string{tag}) })
+				s.until("the edit is sent", func() bool { return s.tags(id, "["+tag+"]") })
+				s.watched()
+			}
+			s.rests()
+			s.set(func() { s.refuses = http.StatusInternalServerError })
+			r.run("b", web("y"))
+			r.until(s, "our agent knows that it is away", "Service b is not registered in Consul: ")
+			s.set(func() {
+				s.services[id]["Tags"] = []any{c.begins}
+				s.push(id)
+				s.refuses = 0
+			})
+			s.until("the other comes", func() bool { return s.tags(idOf("n", "b"), "[y]") })
+			s.until("it has its tags", func() bool { return s.tags(id, "["+c.ends+"]") })
+			s.rests()
+			s.set(func() {
+				if n := s.count("service/register " + id); n != c.sent {
+					t.Errorf("it was registered %d times, want %d: %q", n, c.sent, s.seen)
+				}
+			})
+		})
+	}
 }
 
 // TestAFrozenConsulHoldsUpNoEnd: whoever ends a task waits for the service to be gone, and no longer than that is

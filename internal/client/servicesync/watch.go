@@ -9,6 +9,10 @@ import (
 	model "berth/internal/model/consul"
 )
 
+// perService is for how long the catalog is left alone after an answer, for each service in it. A second edit, or a
+// check that turns in that time, is heard of so much later.
+const perService = 20 * time.Microsecond
+
 // watch follows the catalog of the agent's node: who that is, what somebody edited there, and whether it came back.
 func (k *Keeper) watch(ctx context.Context) error {
 	pauses := retry.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
@@ -27,12 +31,17 @@ func (k *Keeper) watch(ctx context.Context) error {
 		}
 		if failures > 0 {
 			k.log.Info("Consul answers again")
+			k.mu.Lock()
+			k.back = time.Now()
+			k.mu.Unlock()
 		}
 		if next < index { // it began anew
 			next = 0
 		}
 		k.saw(all, failures > 0 || index == 0)
 		failures, index = 0, next
+		// Each answer has all services: of many that come at once, several are heard of at once.
+		retry.Sleep(ctx, time.Duration(len(all))*perService)
 	}
 	return nil
 }
@@ -64,7 +73,8 @@ func (k *Keeper) saw(all map[string]model.Shown, whole bool) {
 	for id, e := range k.wanted {
 		now, there := all[id]
 		was, known := k.shown[id]
-		if whole || e.state == present && (there != known || !model.SameTags(now.Tags, was.Tags)) {
+		if whole || e.state == present && (there != known || !model.SameTags(now.Tags, was.Tags) ||
+			now.Mark != was.Mark) { // what was sent has arrived
 			k.loop.Mark(id)
 		}
 		if e.state != present {
@@ -75,7 +85,7 @@ func (k *Keeper) saw(all map[string]model.Shown, whole bool) {
 			e.tags = &now
 			// What falls back to what the agent has was pushed by the agent, and takes nobody's edit back.
 			if known && now.Index > e.read && !model.SameTags(now.Tags, was.Tags) &&
-				!model.SameTags(now.Tags, e.has) {
+				(e.has == nil || !model.SameTags(now.Tags, e.has.Tags)) {
 				e.seen = &now
 			}
 		}

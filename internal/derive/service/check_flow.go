@@ -23,6 +23,7 @@ const (
 // State is what is known of a check. The zero value is its beginning.
 type State struct {
 	Status     string // empty: it has not been asked, and its job says nothing about its beginning
+	Warned     bool   // the last answer was a warning
 	Successes  int    // in a row
 	Failures   int    // in a row
 	Counted    int    // failures in a row that count for a restart
@@ -61,7 +62,7 @@ func Next(s State, c *job.ServiceCheck, of *job.Service, a Answer, started time.
 	}
 	a.Passed = a.Passed || a.Warned && cmp.Or(c.OnUpdate, of.OnUpdate) == job.OnUpdateIgnoreWarnings
 	s.Output, s.StatusCode = a.Output, a.StatusCode
-	s.At = a.At
+	s.At, s.Warned = a.At, a.Warned
 	if a.Passed {
 		s.Failures, s.Counted = 0, 0
 		s.Successes++

@@ -151,6 +151,9 @@ func (s Source) forConsul(c *Check) *consul.Check {
 	} else {
 		out.Interval, out.Timeout = of.Interval.String(), of.Timeout.String()
 	}
+	if of.DeregisterCriticalServiceAfter > 0 {
+		out.DeregisterAfter = of.DeregisterCriticalServiceAfter.String()
+	}
 	switch of.Type {
 	case job.CheckHTTP:
 		out.HTTP = cmp.Or(of.Protocol, "http") + "://" + c.Address + "/" + strings.TrimPrefix(c.Path, "/")

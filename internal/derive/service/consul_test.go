@@ -71,6 +71,7 @@ func TestChecksOfConsulAreAskedByItsAgent(t *testing.T) {
 		c.Interval, c.Timeout = 10*time.Second, 2*time.Second
 		c.InitialStatus, c.Notes = "warning", "n"
 		c.FailuresBeforeWarning = 2
+		c.DeregisterCriticalServiceAfter = 90 * time.Second
 		return &c
 	}
 	web.Checks = []*job.ServiceCheck{
@@ -106,6 +107,9 @@ func TestChecksOfConsulAreAskedByItsAgent(t *testing.T) {
 		t.Errorf("%+v", script)
 	}
 	for _, c := range all[0].Checks {
+		if c.DeregisterAfter != "1m30s" {
+			t.Errorf("Consul takes it out after %q", c.DeregisterAfter)
+		}
 		if c.ID != consul.CheckID(all[0].Service.ID, c) {
 			t.Errorf("%+v", c)
 		}

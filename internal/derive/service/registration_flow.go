@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"berth/internal/model/alloc"
+	"berth/internal/model/job"
 )
 
 // Registered reports whether an alloc's service is found: while it is to run and its node says that it does, and while
@@ -32,6 +33,19 @@ func Registrations(s Source) []*Registration {
 		if Registered(s.Alloc, i.Task) && !slices.Contains(s.Alloc.Withdrawn, i.ID) {
 			out = append(out, &i.Registration)
 		}
+	}
+	return out
+}
+
+// ToBeInConsul are the services of an alloc that is to run which are to be found in Consul. Whether they are knows its
+// node alone.
+func ToBeInConsul(s Source) (out []*Registration) {
+	if s.Alloc.ServerTerminal() {
+		return nil
+	}
+	all, _ := s.instances(func(provider string) bool { return provider == job.ProviderConsul })
+	for _, i := range all {
+		out = append(out, &i.Registration)
 	}
 	return out
 }

@@ -36,6 +36,12 @@ func TestWhatServicesOfConsulMayHave(t *testing.T) {
 			"notes are at most 255"},
 		"failures": {[]*api.Service{{Name: "a", Checks: check(api.ServiceCheck{FailuresBeforeWarning: -1})}},
 			"failures_before_warning must not be negative"},
+		"out too soon": {
+			[]*api.Service{{Name: "a", Checks: check(api.ServiceCheck{DeregisterCriticalServiceAfter: time.Second})}},
+			"deregister_critical_service_after must be 1m0s or more, is 1s"},
+		"out after a minute": {
+			[]*api.Service{{Name: "a", Checks: check(api.ServiceCheck{DeregisterCriticalServiceAfter: time.Minute})}},
+			""},
 		"a zero byte": {
 			[]*api.Service{{Name: "a", Meta: map[string]string{"k": "a\x00"}}}, "meta and tagged_addresses"},
 	} {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// MetaMark is the member of a service's meta that keeps which tags the job gave when it was registered. Only services
-// have it whose tags others may change: by it an edit of the job is told from one in the catalog after any crash, for
-// it lies where the registration does.
+// MetaMark is the member of a service's meta that keeps which tags the job gave when it was registered, and after
+// those which it had before (history.go). Only services have it whose tags others may change, or might: by it an edit
+// of the job is told from one in the catalog after any crash, for it lies where the registration does.
 const MetaMark = "berth-job-tags"
 
 // Facts are all that decides what is done about one service.
@@ -23,6 +23,10 @@ type Facts struct {
 	// Lost: the catalog showed the service and does no more, while the agent has it. The agent would notice in a minute
 	// or two; it pushes at once what it is given.
 	Lost bool
+	// Held are the tags that the service had when Consul was left; nil: it was not, or its agent is no server. Had are
+	// the marks of those that it had earlier, as far as they are known beside its registration.
+	Held *Shown
+	Had  []string
 	// Checks are those that are wanted, and Has the ids of those that the agent has.
 	Checks []Check
 	Has    []string
@@ -75,10 +79,7 @@ func Next(f Facts) Step {
 		return Step{Deregister: f.Agent != nil}
 	}
 	want := *f.Wanted
-	want.Meta = withoutMark(want.Meta)
-	if want.EnableTagOverride {
-		want.Meta = withMark(want.Meta, Mark(f.Wanted.Tags))
-	}
+	want.Meta = f.marked(want.Meta)
 	edited := true
 	if want.EnableTagOverride {
 		want.Tags, edited = tagsOf(f)
@@ -99,6 +100,9 @@ func Next(f Facts) Step {
 		}
 		s.Add, s.Remove = checksOf(f)
 	}
+	if s.Register != nil {
+		f.remember(&want)
+	}
 	if s.Register != nil && want.EnableTagOverride {
 		s.Sent = superseding(f, want.Tags, edited)
 	}
@@ -109,26 +113,30 @@ func Next(f Facts) Step {
 func tagsOf(f Facts) (tags []string, edited bool) {
 	job, mark := f.Wanted.Tags, Mark(f.Wanted.Tags)
 	switch {
-	case f.Agent == nil && f.Catalog != nil && f.Catalog.Mark == mark:
+	case f.Agent == nil && f.Catalog != nil && jobsMark(f.Catalog.Mark) == mark:
 		return f.Catalog.Tags, false // the agent has lost it, or its task was restarted
 	case f.Agent == nil:
 		return job, true
 	case !f.Agent.EnableTagOverride: // until now nobody else might
 		return job, true
 	}
-	if base := f.Agent.Meta[MetaMark]; base != "" && base != mark {
+	base := jobsMark(f.Agent.Meta[MetaMark])
+	if base != "" && base != mark {
 		return job, true
+	}
+	if f.fellBack() {
+		return f.Held.Tags, false
 	}
 	if f.overtaken() {
 		return f.Seen.Tags, false
 	}
 	if f.Sent != nil {
-		if f.Catalog != nil && !f.Sent.knows(f.Catalog.Tags) {
+		if f.Catalog != nil && (!f.Sent.knows(f.Catalog.Tags) || f.editedAfter()) {
 			return f.Catalog.Tags, false
 		}
 		return f.Sent.Tags, false
 	}
-	if f.Catalog == nil || f.Catalog.Mark != "" && f.Catalog.Mark != f.Agent.Meta[MetaMark] {
+	if f.Catalog == nil || f.Catalog.Mark != "" && jobsMark(f.Catalog.Mark) != base {
 		return f.Agent.Tags, false // the catalog has yet to hear of it
 	}
 	return f.Catalog.Tags, false
@@ -152,12 +160,23 @@ func (s *Sent) knows(tags []string) bool {
 		slices.ContainsFunc(s.Superseded, func(old []string) bool { return SameTags(old, tags) })
 }
 
-// left is what is still remembered when the agent has what is wanted: nothing as soon as the catalog shows it, too.
+// left is what is still remembered when the agent has what is wanted: nothing as soon as the catalog shows the very
+// registration. That it shows the same tags is not enough: the edit that was sent is what it showed before.
 func (s *Sent) left(f Facts) *Sent {
-	if s == nil || f.Catalog != nil && SameTags(f.Catalog.Tags, f.Agent.Tags) {
+	if s == nil || f.arrived() && SameTags(f.Catalog.Tags, f.Agent.Tags) {
 		return nil
 	}
 	return s
+}
+
+// arrived reports that the catalog shows a registration as the agent has it, whatever became of its tags since.
+func (f Facts) arrived() bool {
+	return f.Catalog != nil && f.Catalog.Mark == f.Agent.Meta[MetaMark]
+}
+
+// editedAfter reports that somebody wrote tags after the last registration had arrived, those of before perhaps.
+func (f Facts) editedAfter() bool {
+	return f.arrived() && !SameTags(f.Catalog.Tags, f.Agent.Tags)
 }
 
 // superseding is what is remembered when tags are registered.
@@ -253,18 +272,6 @@ func checksOf(f Facts) (add []Check, remove []string) {
 		}
 	}
 	return add, remove
-}
-
-func withoutMark(meta map[string]string) map[string]string {
-	out := maps.Clone(meta)
-	delete(out, MetaMark)
-	return out
-}
-
-func withMark(meta map[string]string, mark string) map[string]string {
-	out := map[string]string{MetaMark: mark}
-	maps.Copy(out, meta)
-	return out
 }
 
 func number(n int) string { return strconv.Itoa(n) }

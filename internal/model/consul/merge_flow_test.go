@@ -3,6 +3,8 @@ package consul_test
 import (
 	"maps"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"berth/internal/model/consul"
@@ -29,6 +31,12 @@ func open(tags ...string) *consul.Service {
 func had(job []string, tags ...string) *consul.Service {
 	s := open(tags...)
 	s.Meta = map[string]string{consul.MetaMark: consul.Mark(job)}
+	return s
+}
+
+// after is a service whose registration knows that it had other tags before.
+func after(tags []string, s *consul.Service) *consul.Service {
+	s.Meta[consul.MetaMark] += " " + consul.Mark(tags)
 	return s
 }
 
@@ -143,8 +151,11 @@ func TestTheLastWriterOfTagsWins(t *testing.T) {
 		"another edits tags that none may": {
 			consul.Facts{Wanted: svc("job"), Agent: svc("job"), Catalog: &consul.Shown{Tags: other}}, job, false},
 		"a check turned before the agent had the edit that was sent": {
-			consul.Facts{Wanted: open("job"), Agent: had(job, "other"), Catalog: shown(job, "job"),
+			consul.Facts{Wanted: open("job"), Agent: after(other, had(job, "other")), Catalog: shown(job, "job"),
 				Sent: &consul.Sent{Tags: other, Superseded: [][]string{job}}}, other, false},
+		"somebody writes the tags of before again when what was sent has arrived": {
+			consul.Facts{Wanted: open("job"), Agent: had(job, "other"), Catalog: shown(job, "job"),
+				Sent: &consul.Sent{Tags: other, Superseded: [][]string{job}}}, job, true},
 		"and the agent took over what the catalog fell back to": {
 			consul.Facts{Wanted: open("job"), Agent: had(job, "job"), Catalog: shown(job, "job"),
 				Sent: &consul.Sent{Tags: other, Superseded: [][]string{job}}}, other, true},
@@ -180,6 +191,36 @@ func TestTheLastWriterOfTagsWins(t *testing.T) {
 		"the catalog shows again what it had lost": {
 			consul.Facts{Wanted: open("job"), Agent: had(job, "job"), Catalog: shown(job, "job"), Lost: true}, job,
 			false},
+		"Consul began anew with older tags": {
+			consul.Facts{
+				Wanted:  open("job"),
+				Agent:   had(job, "older"),
+				Catalog: shown(job, "older"),
+				Held:    shown(job, "other"),
+				Had:     []string{consul.Mark(older)},
+			}, other, true},
+		"the same, and the registration knows that they are older": {
+			consul.Facts{Wanted: open("job"), Agent: after(older, had(job, "older")), Catalog: shown(job, "older"),
+				Held: shown(job, "other")}, other, true},
+		"somebody edited elsewhere while Consul was away here": {
+			consul.Facts{
+				Wanted:  open("job"),
+				Agent:   had(job, "third"),
+				Catalog: shown(job, "third"),
+				Held:    shown(job, "other"),
+				Had:     []string{consul.Mark(older)},
+			}, []string{"third"}, false},
+		"somebody writes older tags again after Consul began anew": {
+			consul.Facts{
+				Wanted:  open("job"),
+				Agent:   had(job, "other"),
+				Catalog: shown(job, "older"),
+				Held:    shown(job, "other"),
+				Had:     []string{consul.Mark(older)},
+			}, older, true},
+		"older tags, and Consul was never away": {
+			consul.Facts{Wanted: open("job"), Agent: had(job, "older"), Catalog: shown(job, "older"),
+				Had: []string{consul.Mark(older)}}, older, false},
 		"somebody edits before the edit that was sent has arrived": {
 			consul.Facts{Wanted: open("job"), Agent: had(job, "other"), Catalog: shown(job, "third"),
 				Sent: &consul.Sent{Tags: other, Superseded: [][]string{job}}}, []string{"third"}, true},
@@ -211,11 +252,46 @@ func TestARegistrationForAnotherReasonCarriesTheFreshestTags(t *testing.T) {
 		Catalog: shown([]string{"job"}, "freshest"),
 	})
 	if got.Why != "port" || !slices.Equal(got.Register.Tags, []string{"freshest"}) ||
-		got.Register.Meta[consul.MetaMark] != consul.Mark([]string{"job"}) {
+		!strings.HasPrefix(got.Register.Meta[consul.MetaMark], consul.Mark([]string{"job"})) {
 		t.Errorf("%+v", got.Register)
 	}
 	if want.Meta != nil || want.Tags[0] != "job" {
 		t.Errorf("what is wanted was changed: %+v", want)
+	}
+}
+
+// TestARegistrationKnowsWhichTagsItHadBefore: each once and the latest, in no more than Consul takes; that is no reason
+// to register, and an edit of the job is told from it.
+func TestARegistrationKnowsWhichTagsItHadBefore(t *testing.T) {
+	tags := []string{"0"}
+	agent := had([]string{"0"}, tags...)
+	for i := range 100 {
+		next := []string{strconv.Itoa(i % 60)}
+		got := consul.Next(consul.Facts{Wanted: open("0"), Agent: agent, Catalog: shown([]string{"0"}, next...)})
+		if got.Register == nil && !consul.SameTags(next, agent.Tags) {
+			t.Fatalf("%q: %+v", next, got)
+		}
+		if got.Register != nil {
+			agent = got.Register
+		}
+		again := consul.Next(consul.Facts{Wanted: open("0"), Agent: agent, Catalog: shown([]string{"0"}, next...)})
+		if !again.Idle() {
+			t.Fatalf("%q is registered again: %q", next, again.Why)
+		}
+	}
+	kept := strings.Fields(agent.Meta[consul.MetaMark])
+	if len(agent.Meta[consul.MetaMark]) > 512 || len(kept) < 10 || kept[0] != consul.Mark([]string{"0"}) {
+		t.Errorf("it keeps %q", kept)
+	}
+	for i, mark := range kept[1:] {
+		if want := consul.Mark([]string{strconv.Itoa((99 - len(kept) + 2 + i) % 60)}); mark != want {
+			t.Errorf("%d: it keeps %s, want %s", i, mark, want)
+		}
+	}
+	closed := svc("0")
+	if got := consul.Next(consul.Facts{Wanted: closed, Agent: agent}); len(strings.Fields(
+		got.Register.Meta[consul.MetaMark])) != len(kept) {
+		t.Errorf("nobody may change its tags any more, and it keeps %q", got.Register.Meta[consul.MetaMark])
 	}
 }
 

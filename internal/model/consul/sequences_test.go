@@ -28,6 +28,11 @@ type world struct {
 	sent map[string]*consul.Sent
 	seen *consul.Shown // what the catalog was seen to show of the job's service, and was not dealt with
 	lost bool          // the catalog lost it
+	had  []string      // marks of tags that the job's service had
+	held *consul.Shown // the tags that it had when Consul went away that has just come back
+	past [][]string    // tags that its catalog showed
+	// taken are those of them that anti-entropy took over before our agent sent them: no registration knows of them.
+	taken [][]string
 
 	tags          []string // the last writer's
 	changes       int      // that ask for a registration at most once
@@ -55,6 +60,8 @@ func (w *world) replace() {
 	next := *w.job
 	next.ID = fmt.Sprintf("_berth-n-a%d-web", w.gen)
 	w.job, w.tags = &next, w.job.Tags
+	w.had = nil
+	w.past, w.taken = nil, nil
 	w.changes++
 }
 
@@ -63,6 +70,7 @@ func (w *world) facts(id string) consul.Facts {
 	if id == w.job.ID {
 		f.Wanted, f.Checks = w.job, w.checks
 		f.Seen, f.Lost = w.seen, w.lost
+		f.Had, f.Held = w.had, w.held
 	}
 	return f
 }
@@ -114,21 +122,23 @@ func (w *world) do(id string, s consul.Step, remembered bool) {
 	}
 }
 
-// pass brings everything to rest, as the keeper does at each event, while the agent pushes what it has.
+// pass brings everything to rest, as the keeper does at each event, while the agent pushes what it has. It looks again
+// only when the catalog shows something else.
 func (w *world) pass() {
 	for range 10 {
-		idle := true
+		was := w.shown[w.job.ID]
 		for _, id := range slices.Sorted(maps.Keys(w.agent)) {
 			if consul.Own("n", id) && id != w.job.ID {
 				w.do(id, consul.Next(w.facts(id)), true)
-				idle = false
 			}
 		}
-		s := consul.Next(w.facts(w.job.ID))
-		idle = idle && s.Idle()
+		f := w.facts(w.job.ID)
+		s := consul.Next(f)
 		w.do(w.job.ID, s, true)
 		w.seen, w.lost = nil, false
-		if w.push(); idle {
+		w.had = consul.Had(w.had, f.Agent)
+		w.push()
+		if now := w.shown[w.job.ID]; was != nil && now.Mark == was.Mark && consul.SameTags(now.Tags, was.Tags) {
 			return
 		}
 	}
@@ -151,12 +161,38 @@ func (w *world) quiet() {
 	if now := w.status[w.job.ID+"check"]; before != "" && now != before {
 		w.t.Fatalf("a check was reset from %s to %s", before, now)
 	}
+	w.past = append(w.past, w.tags)
+}
+
+// beginAnew is a Consul that was killed: its agent reads the catalog while that is replayed, and so takes over tags of
+// any moment before; whether it pushes them is a matter of that moment, too.
+func (w *world) beginAnew() {
+	s := w.agent[w.job.ID]
+	w.held = &consul.Shown{Tags: w.tags}
+	if s.EnableTagOverride {
+		next := *s
+		past := append(slices.Clone(w.past[max(0, len(w.past)-20):]), w.tags)
+		next.Tags = rapid.SampledFrom(past).Draw(w.t, "older tags")
+		w.agent[w.job.ID] = &next
+		w.changes++ // what Consul took back is sent once more
+		if rapid.Bool().Draw(w.t, "they are pushed") {
+			w.push()
+		}
+	}
+	w.quiet()
+	w.held = nil
 }
 
 // forget is what our agent has in memory, at its end.
 func (w *world) forget() {
 	clear(w.sent)
 	w.seen, w.lost = nil, false
+	w.had = nil
+	// It happens where no agent of ours ran for minutes, and leaves no trace.
+	w.past = slices.DeleteFunc(w.past, func(past []string) bool {
+		return slices.ContainsFunc(w.taken, func(taken []string) bool { return consul.SameTags(past, taken) })
+	})
+	w.taken = nil
 }
 
 func (w *world) fresh(who string) []string {
@@ -165,7 +201,10 @@ func (w *world) fresh(who string) []string {
 }
 
 // edit is somebody's, in the catalog.
-func (w *world) edit() bool {
+func (w *world) edit() bool { return w.write(w.fresh("other")) }
+
+// write is somebody's edit to these tags.
+func (w *world) write(tags []string) bool {
 	c := w.shown[w.job.ID]
 	if s := w.agent[w.job.ID]; s == nil || c == nil || !s.EnableTagOverride || !w.job.EnableTagOverride {
 		return false
@@ -173,7 +212,7 @@ func (w *world) edit() bool {
 	if consul.Mark(w.job.Tags) != w.agent[w.job.ID].Meta[consul.MetaMark] {
 		return false // an edit of the job is under way, and it would be judged who was last
 	}
-	w.tags = w.fresh("other")
+	w.tags = tags
 	mark := c.Mark
 	if rapid.Bool().Draw(w.t, "without our mark") {
 		mark = ""
@@ -206,8 +245,14 @@ func TestWhateverHappensTheLastWritersTagsStay(t *testing.T) {
 		w.quiet()
 		t.Repeat(map[string]func(*rapid.T){
 			"somebody edits tags in the catalog": func(*rapid.T) { w.edit(); w.quiet() },
+			"somebody writes earlier tags again": func(*rapid.T) {
+				w.write(rapid.SampledFrom(append(slices.Clone(w.past), w.job.Tags)).Draw(t, "earlier tags"))
+				w.quiet()
+			},
 			"somebody edits, and anti-entropy is faster": func(*rapid.T) {
-				w.edit()
+				if w.edit() {
+					w.taken = append(w.taken, w.tags)
+				}
 				w.antiEntropy()
 				w.quiet()
 			},
@@ -258,6 +303,7 @@ func TestWhateverHappensTheLastWritersTagsStay(t *testing.T) {
 				w.quiet()
 			},
 			"Consul is restarted":    func(*rapid.T) { w.antiEntropy(); w.quiet() },
+			"Consul begins anew":     func(*rapid.T) { w.beginAnew() },
 			"an audit":               func(*rapid.T) { w.quiet() },
 			"the job edits its port": func(*rapid.T) { w.editJob(func(s *consul.Service) { s.Port++ }); w.quiet() },
 			"the job edits its tags": func(*rapid.T) {

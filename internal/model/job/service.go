@@ -96,6 +96,8 @@ type ServiceCheck struct {
 	FailuresBeforeWarning int    `cbor:",omitempty"`
 	Notes                 string `cbor:",omitempty"`
 	Expose                bool   `cbor:",omitempty"` // past the mesh: by a path that the proxy lets through
+	// DeregisterCriticalServiceAfter: Consul itself takes a service out that is critical for so long; 0: it does not.
+	DeregisterCriticalServiceAfter time.Duration `cbor:",omitempty"`
 
 	// Of checks by HTTP.
 	Path          string              `cbor:",omitempty"`
@@ -147,13 +149,16 @@ func (j *Job) NeedsOfServices() (needs uint64) {
 			if s.Identity != nil {
 				needs = max(needs, SchemaServiceIdentities)
 			}
-			if s.Connect != nil {
+			if s.Connect != nil || slices.ContainsFunc(s.Checks, (*ServiceCheck).leaves) {
 				needs = max(needs, SchemaMesh)
 			}
 		}
 	}
 	return needs
 }
+
+// leaves reports whether a check has its service taken out: servers that know no mesh would drop that.
+func (c *ServiceCheck) leaves() bool { return c.DeregisterCriticalServiceAfter > 0 }
 
 // AllServices yields what a group and its tasks are found by, with the task that each belongs to; nil: the group.
 func (g *TaskGroup) AllServices() iter.Seq2[*Task, *Service] {

@@ -158,6 +158,13 @@ func TestTheCatalogTellsOfAnEditAtOnce(t *testing.T) {
 		}
 		index = next
 	}
+	one, err := a.Shown(ctx, consulagent.Node, s.ID)
+	if err != nil || one == nil || !model.SameTags(one.Tags, []string{"other"}) || one.Mark != "m" {
+		t.Errorf("of it alone the catalog shows %+v, %v", one, err)
+	}
+	if none, err := a.Shown(ctx, consulagent.Node, s.ID+"x"); none != nil || err != nil {
+		t.Errorf("of another: %+v, %v", none, err)
+	}
 	have, err := a.Service(ctx, s.ID)
 	if err != nil || !model.SameTags(have.Tags, []string{"a", "b"}) {
 		t.Errorf("the agent has %q, %v", have.Tags, err)

@@ -16,28 +16,69 @@ import (
 func (a *Agent) Catalog(
 	ctx context.Context, node string, after uint64, wait time.Duration,
 ) (map[string]consul.Shown, uint64, error) {
-	r := request{path: "/v1/catalog/node-services/" + url.PathEscape(node), query: url.Values{"consistent": {""}}}
+	var reply struct{ Services []*shape }
+	r := request{path: "/v1/catalog/node-services/" + url.PathEscape(node), into: &reply}
+	r.query = url.Values{"consistent": {""}}
+	index, err := a.later(ctx, r, after, wait)
+	if err != nil {
+		return nil, 0, err
+	}
+	out := make(map[string]consul.Shown, len(reply.Services))
+	for _, s := range reply.Services {
+		out[s.ID] = s.shown()
+	}
+	return out, index, nil
+}
+
+// Shown is what the catalog shows of one service of a node; nil: it has none of this id.
+func (a *Agent) Shown(ctx context.Context, node, id string) (*consul.Shown, error) {
+	var reply struct{ Services []*shape }
+	r := request{path: "/v1/catalog/node-services/" + url.PathEscape(node), into: &reply}
+	r.query = url.Values{"consistent": {""}, "filter": {"ID == " + strconv.Quote(id)}}
+	if _, err := a.call(ctx, r); err != nil {
+		return nil, err
+	}
+	for _, s := range reply.Services {
+		if s.ID == id {
+			out := s.shown()
+			return &out, nil
+		}
+	}
+	return nil, nil
+}
+
+func (s *shape) shown() consul.Shown {
+	return consul.Shown{Name: s.Service, Tags: s.Tags, Mark: s.Meta[consul.MetaMark], Index: s.ModifyIndex}
+}
+
+// Found is what the checks of a node have found by the catalog, by id, and at which index; it waits as Catalog does.
+func (a *Agent) Found(
+	ctx context.Context, node string, after uint64, wait time.Duration,
+) (map[string]State, uint64, error) {
+	var reply []struct{ CheckID, ServiceID, Status, Output string }
+	r := request{path: "/v1/health/node/" + url.PathEscape(node), query: url.Values{}, into: &reply}
+	index, err := a.later(ctx, r, after, wait)
+	out := make(map[string]State, len(reply))
+	for _, c := range reply {
+		out[c.CheckID] = State{Service: c.ServiceID, Status: c.Status, Output: c.Output}
+	}
+	return out, index, err
+}
+
+// later reads what is at a later index than one, or with 0 what there is, and returns its index.
+func (a *Agent) later(ctx context.Context, r request, after uint64, wait time.Duration) (uint64, error) {
 	if after > 0 {
 		// Consul adds up to a sixteenth of the time.
 		r.timeout = wait + wait/16 + a.timeout
 		r.query.Set("index", strconv.FormatUint(after, 10))
 		r.query.Set("wait", strconv.FormatInt(wait.Milliseconds(), 10)+"ms")
 	}
-	var reply struct{ Services []*shape }
-	r.into = &reply
 	header, err := a.call(ctx, r)
 	if err != nil {
-		return nil, 0, err
+		return 0, err
 	}
 	index, err := strconv.ParseUint(header.Get("X-Consul-Index"), 10, 64)
-	if err != nil {
-		return nil, 0, fault.Wrap(err, fault.Internal, "read X-Consul-Index of", a.shown)
-	}
-	out := make(map[string]consul.Shown, len(reply.Services))
-	for _, s := range reply.Services {
-		out[s.ID] = consul.Shown{Name: s.Service, Tags: s.Tags, Mark: s.Meta[consul.MetaMark], Index: s.ModifyIndex}
-	}
-	return out, index, nil
+	return index, fault.Wrap(err, fault.Internal, "read X-Consul-Index of", a.shown)
 }
 
 // serfHealth is the check by which agents of Consul say of each other that they live.

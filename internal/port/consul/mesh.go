@@ -16,6 +16,7 @@ type Self struct {
 	Node       string // its name in the catalog
 	Datacenter string
 	Version    string
+	Server     bool   // it is one of those that hold the catalog
 	GRPC       int    // the port at which it sends Envoy its configuration; 0: it does not
 	Envoy      string // the newest version of Envoy that it knows; empty: it says none
 }
@@ -23,14 +24,22 @@ type Self struct {
 // Self asks who the agent is.
 func (a *Agent) Self(ctx context.Context) (Self, error) {
 	var reply struct {
-		Config struct{ NodeName, Datacenter, Version string }
-		XDS    struct {
+		Config struct {
+			NodeName, Datacenter, Version string
+			Server                        bool
+		}
+		XDS struct {
 			SupportedProxies struct{ Envoy []string }
 			Ports            struct{ Plaintext, TLS int }
 		} `json:"xDS"`
 	}
 	_, err := a.call(ctx, request{path: "/v1/agent/self", into: &reply})
-	out := Self{Node: reply.Config.NodeName, Datacenter: reply.Config.Datacenter, Version: reply.Config.Version}
+	out := Self{
+		Node:       reply.Config.NodeName,
+		Datacenter: reply.Config.Datacenter,
+		Version:    reply.Config.Version,
+		Server:     reply.Config.Server,
+	}
 	ports := reply.XDS.Ports
 	out.GRPC = cmp.Or(max(ports.TLS, 0), max(ports.Plaintext, 0)) // -1: there is none
 	if all := reply.XDS.SupportedProxies.Envoy; len(all) > 0 {

@@ -21,12 +21,24 @@ type look struct {
 	nodes    map[ids.Node]*node.Node
 	modified uint64
 	found    []*service.Registration
+	of       func(service.Source) []*service.Registration // an alloc's
 }
 
 // Named are the registrations under the name of a service, by id, and the index of that read.
 func Named(s *state.Snap, w *state.Watch, ns ids.Namespace, name string) ([]*service.Registration, uint64) {
+	return newLook(s, w).named(ns, name)
+}
+
+// InConsul are the registrations under the name of a service that are to be found in Consul, by id, and the index of
+// that read.
+func InConsul(s *state.Snap, w *state.Watch, ns ids.Namespace, name string) ([]*service.Registration, uint64) {
 	l := newLook(s, w)
-	l.jobs(slices.Collect(s.JobsFound(w, ns, name)))
+	l.of = service.ToBeInConsul
+	return l.named(ns, name)
+}
+
+func (l *look) named(ns ids.Namespace, name string) ([]*service.Registration, uint64) {
+	l.jobs(slices.Collect(l.s.JobsFound(l.w, ns, name)))
 	l.found = slices.DeleteFunc(l.found, func(r *service.Registration) bool { return r.Name != name })
 	return l.end()
 }
@@ -59,7 +71,7 @@ func OfJob(s *state.Snap, w *state.Watch, ns ids.Namespace, id ids.Job) ([]*serv
 }
 
 func newLook(s *state.Snap, w *state.Watch) *look {
-	return &look{s: s, w: w, nodes: map[ids.Node]*node.Node{}}
+	return &look{s: s, w: w, nodes: map[ids.Node]*node.Node{}, of: service.Registrations}
 }
 
 // version names a version of a job, of a purged predecessor too.
@@ -103,7 +115,7 @@ func (l *look) alloc(a *alloc.Alloc, j *job.Job) {
 		return
 	}
 	l.modified = max(l.modified, n.ModifyIndex)
-	l.found = append(l.found, service.Registrations(service.Source{Alloc: a, Job: j, Node: n})...)
+	l.found = append(l.found, l.of(service.Source{Alloc: a, Job: j, Node: n})...)
 }
 
 func (l *look) end() ([]*service.Registration, uint64) {

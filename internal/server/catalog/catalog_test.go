@@ -244,3 +244,32 @@ func BenchmarkNamed(b *testing.B) {
 		}
 	}
 }
+
+// TestWhoIsToBeFoundInConsul: the services of Consul of all allocs that are to run, whether they do or not; those of
+// the servers are others.
+func TestWhoIsToBeFoundInConsul(t *testing.T) {
+	r := newRig(t)
+	j := jobOf("web", 0, "web")
+	j.TaskGroups[0].Services[0].Provider = job.ProviderConsul
+	a := r.runs(j, "aaaaaaaa")
+	r.runs(jobOf("other", 0, "web"), "bbbbbbbb")
+	pending := *a
+	pending.ID, pending.ClientStatus = "cccccccc-2222-4333-8444-555555555555", alloc.ClientPending
+	r.write(func(tx *state.Tx) { tx.PutAlloc(&pending) })
+	in := func() string {
+		found, index := catalog.InConsul(r.Store.Snapshot(), nil, "default", "web")
+		if index == 0 || len(found) > 0 && found[0].Address != "10.0.0.1" {
+			t.Errorf("%+v at %d", found, index)
+		}
+		return idsOf(found)
+	}
+	if got, _ := r.named("web"); got != "b" || in() != "a c" {
+		t.Errorf("by the servers is found %q, and in Consul %q", got, in())
+	}
+	ends := *a
+	ends.DesiredStatus = alloc.DesiredStop
+	r.write(func(tx *state.Tx) { tx.PutAlloc(&ends) })
+	if in() != "c" {
+		t.Errorf("one is to stop, and to be found are %q", in())
+	}
+}

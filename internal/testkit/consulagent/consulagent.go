@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -34,7 +35,7 @@ const version = "1.22.3"
 
 // Agent is an agent that runs.
 type Agent struct {
-	t     *testing.T
+	t     testing.TB
 	path  string
 	dir   string
 	ports []int
@@ -49,7 +50,7 @@ type Agent struct {
 const asked = "CONSUL_TESTS"
 
 // Program is the path of the program; the test is skipped where it was not built, unless it must be there.
-func Program(t *testing.T) string {
+func Program(t testing.TB) string {
 	t.Helper()
 	if os.Getenv(asked) == "later" {
 		t.Skip("it needs the program of Consul, and is played by make test-consul when that is built")
@@ -68,12 +69,12 @@ func Program(t *testing.T) string {
 }
 
 // Start starts one; the test is skipped where the program was not built, unless it must be there.
-func Start(t *testing.T) *Agent {
+func Start(t testing.TB) *Agent {
 	t.Helper()
 	return start(t, false)
 }
 
-func start(t *testing.T, lists bool) *Agent {
+func start(t testing.TB, lists bool) *Agent {
 	t.Helper()
 	a := &Agent{t: t, path: Program(t), dir: t.TempDir(), lists: lists}
 	for range 3 {
@@ -313,14 +314,15 @@ type Proxy struct {
 	mu    sync.Mutex
 	seen  []string
 	dated []string // the same with times and tags
+	asked map[string]int
 }
 
-func newProxy(t *testing.T, to string) *Proxy {
+func newProxy(t testing.TB, to string) *Proxy {
 	target, err := url.Parse(to)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{}
+	p := &Proxy{asked: map[string]int{}}
 	forward := httputil.NewSingleHostReverseProxy(target)
 	forward.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) {
 		w.WriteHeader(http.StatusBadGateway)
@@ -334,6 +336,9 @@ func newProxy(t *testing.T, to string) *Proxy {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
+		p.mu.Lock()
+		p.asked[r.URL.Path]++
+		p.mu.Unlock()
 		if r.Method == http.MethodPut {
 			p.note(r)
 		}
@@ -382,6 +387,13 @@ func (p *Proxy) of(name string) (out []string) {
 
 // Away has the proxy answer as an agent that cannot, until it is set back.
 func (p *Proxy) Away(away bool) { p.away.Store(away) }
+
+// Asked is how often each path was asked for.
+func (p *Proxy) Asked() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return maps.Clone(p.asked)
+}
 
 // Registrations counts those of services whose id contains a text.
 func (p *Proxy) Registrations(of string) (n int) {

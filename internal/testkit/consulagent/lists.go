@@ -10,7 +10,7 @@ import (
 const Management = "6f3c1d50-2f0e-4c4f-8a5e-0d1f5a7b9c11"
 
 // StartWithLists starts an agent with access lists, which lets nobody do anything without a token.
-func StartWithLists(t *testing.T) *Agent {
+func StartWithLists(t testing.TB) *Agent {
 	t.Helper()
 	return start(t, true)
 }

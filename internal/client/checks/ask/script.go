@@ -13,6 +13,10 @@ import (
 // Run runs the command of a check in its task, and returns its exit code. What it prints goes to out.
 type Run func(ctx context.Context, c *service.Check, out io.Writer) (code int, err error)
 
+// warns is the exit code by which a script says to Consul that all is not well, and nothing has failed either (Consul's
+// documentation, Script checks).
+const warns = 1
+
 // Script asks by a command, for no longer than the check's timeout: it passes when the command ends with code 0.
 func Script(ctx context.Context, c *service.Check, run Run) service.Answer {
 	ctx, cancel := context.WithTimeout(ctx, c.Of.Timeout)
@@ -28,7 +32,7 @@ func Script(ctx context.Context, c *service.Check, run Run) service.Answer {
 		// Consul keeps what it heard last: an agent that begins has yet to find the task, and what never runs expires.
 		a.Output, a.Unknown = err.Error(), c.Consul != nil
 	case code != 0:
-		a.Output = fmt.Sprintf("it ended with code %d\n%s", code, printed)
+		a.Output, a.Warned = fmt.Sprintf("it ended with code %d\n%s", code, printed), code == warns && c.Consul != nil
 	default:
 		a.Passed, a.Output = true, printed
 	}

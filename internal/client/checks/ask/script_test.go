@@ -37,7 +37,18 @@ func TestWhatAScriptPrintsIsBounded(t *testing.T) {
 	if a.Unknown {
 		t.Error("one that cannot be run has failed")
 	}
+	ends := func(code int) ask.Run {
+		return func(context.Context, *service.Check, io.Writer) (int, error) { return code, nil }
+	}
+	if a := ask.Script(t.Context(), c, ends(1)); a.Passed || a.Warned {
+		t.Errorf("code 1, where the servers tell of the service: %+v", a)
+	}
 	c.Consul = &consul.Check{}
+	for code, warned := range map[int]bool{1: true, 2: false, 0: false} {
+		if a := ask.Script(t.Context(), c, ends(code)); a.Passed != (code == 0) || a.Warned != warned {
+			t.Errorf("code %d of a script of Consul: %+v", code, a)
+		}
+	}
 	a = ask.Script(t.Context(), c, func(context.Context, *service.Check, io.Writer) (int, error) {
 		return 0, errors.New("the task has yet to be found")
 	})

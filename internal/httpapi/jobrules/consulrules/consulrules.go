@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"berth/api"
 	"berth/internal/model/job"
@@ -12,6 +13,9 @@ import (
 
 // longestNote bounds what is said of a check.
 const longestNote = 255
+
+// soonestOut is the shortest that Consul takes as a time after which a critical service is taken out.
+const soonestOut = time.Minute
 
 // OneProvider says why the services of a group are none of one provider; empty: they are.
 func OneProvider(g *api.TaskGroup) string {
@@ -57,6 +61,9 @@ func Service(s *api.Service) (out []string) {
 		case len(k.Notes) > longestNote:
 			out = append(out, fmt.Sprintf("check %q: notes are at most %d bytes long, these are %d", k.Name,
 				longestNote, len(k.Notes)))
+		case k.DeregisterCriticalServiceAfter != 0 && k.DeregisterCriticalServiceAfter < soonestOut:
+			out = append(out, fmt.Sprintf("check %q: deregister_critical_service_after must be %s or more, is %s; "+
+				"Consul looks every 30 seconds", k.Name, soonestOut, k.DeregisterCriticalServiceAfter))
 		}
 	}
 	return out

@@ -58,7 +58,11 @@ func (e *Endpoints) list(ctx context.Context, req *wire.Query) (*Reply, error) {
 func (e *Endpoints) get(ctx context.Context, req *wire.ServiceGetRequest) (*Reply, error) {
 	out := &Reply{}
 	return out, e.cfg.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		all, index := catalog.Named(s, w, req.Namespace, req.Name)
+		named := catalog.Named
+		if req.Consul {
+			named = catalog.InConsul
+		}
+		all, index := named(s, w, req.Namespace, req.Name)
 		if req.Choose > 0 {
 			all = service.Choose(all, req.Choose, req.Key)
 		}
