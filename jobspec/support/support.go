@@ -312,6 +312,9 @@ func (r *rule) visit(v reflect.Value, steps []string, path string, words []strin
 	}
 }
 
+// consulProviders are the providers of services of Consul: it is that of those that name none.
+var consulProviders = []string{"", "consul"}
+
 func (r *rule) element(v reflect.Value, steps []string, path, kind string, words []string, out *[]Field) {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -319,7 +322,7 @@ func (r *rule) element(v reflect.Value, steps []string, path, kind string, words
 		}
 		v = v.Elem()
 	}
-	if kind == "Services" && r.unlessConsul && v.FieldByName("Provider").String() == "consul" {
+	if kind == "Services" && r.unlessConsul && slices.Contains(consulProviders, v.FieldByName("Provider").String()) {
 		return
 	}
 	r.visit(v, steps, path, append(slices.Clone(words), elementWords(kind, v)...), out)
