@@ -154,7 +154,7 @@ $(CONSUL):
 # what cannot be explained may not decide about everything else.
 SEQUENCES := TestTheLastWritersTagsStayOnTheRealConsul
 test-consul: consul build $(TESTRUN) ## Test services in the real Consul
-	@CONSUL_TESTS=must $(TESTRUN) -race -count=1 -timeout 20m -skip $(SEQUENCES) ./internal/port/consul \
+	@CONSUL_TESTS=must $(TESTRUN) -race -count=1 -timeout 20m -skip $(SEQUENCES) ./internal/port/consul/... \
 		./internal/client/servicesync ./internal/derive/envoy
 	@CONSUL_TESTS=must $(PLAIN) $(TESTRUN) -count=1 -timeout 20m -run Consul ./e2e
 

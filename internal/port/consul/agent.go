@@ -295,7 +295,8 @@ func (a *Agent) refused(status int, path string, text []byte) error {
 	case fault.Unsupported:
 		return fault.WithHint(err, `switch its access lists on: acl { enabled = true default_policy = "deny" }`)
 	case fault.Denied:
-		return fault.WithHint(err, `name a token with service:write and node:read: consul { token_file = "…" }`)
+		return fault.WithHint(err, "name a token with service:write, node:read and agent:read: consul { "+
+			"token_file = \"…\" }")
 	}
 	return err
 }

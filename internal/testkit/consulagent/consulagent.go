@@ -39,8 +39,8 @@ type Agent struct {
 	dir   string
 	ports []int
 	cmd   *exec.Cmd
-	turns int // of the check of Settled
-	lists bool
+	turns int    // of the check of Settled
+	lists string // what its configuration has of access lists; empty: it has none
 	Proxy *Proxy
 }
 
@@ -70,10 +70,10 @@ func Program(t *testing.T) string {
 // Start starts one; the test is skipped where the program was not built, unless it must be there.
 func Start(t *testing.T) *Agent {
 	t.Helper()
-	return start(t, false)
+	return start(t, "")
 }
 
-func start(t *testing.T, lists bool) *Agent {
+func start(t *testing.T, lists string) *Agent {
 	t.Helper()
 	a := &Agent{t: t, path: Program(t), dir: t.TempDir(), lists: lists}
 	for range 3 {
@@ -100,7 +100,7 @@ func (a *Agent) Up() {
 		"-client=127.0.0.1", "-data-dir="+filepath.Join(a.dir, "data"), "-hcl", fmt.Sprintf(
 			"performance { raft_multiplier = 1 } disable_update_check = true leave_on_terminate = false "+
 				"ports { http = %d, server = %d, serf_lan = %d, serf_wan = -1, dns = -1, grpc = -1, grpc_tls = -1 }",
-			a.ports[0], a.ports[1], a.ports[2])+a.withLists())
+			a.ports[0], a.ports[1], a.ports[2])+a.lists)
 	a.cmd.Stdout, a.cmd.Stderr = out, out
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := a.cmd.Start(); err != nil {
@@ -113,7 +113,8 @@ func (a *Agent) Up() {
 		}
 		defer func() { _ = reply.Body.Close() }()
 		text, _ := io.ReadAll(reply.Body)
-		return bytes.Contains(text, []byte("serfHealth"))
+		// Without a token that it knows it says so, when it knows of any.
+		return bytes.Contains(text, []byte("serfHealth")) || reply.StatusCode == http.StatusForbidden
 	})
 }
 
@@ -197,7 +198,7 @@ func (a *Agent) send(method, path string, body []byte) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.lists {
+	if a.lists != "" {
 		req.Header.Set("X-Consul-Token", Management)
 	}
 	return http.DefaultClient.Do(req)

@@ -36,7 +36,9 @@ const (
 
 const authMethod = "auth-method"
 
+// serversRules hold for an agent that is a node, too.
 const serversRules = `acl = "write"
+agent_prefix "" { policy = "read" }
 node_prefix "" { policy = "write" }
 service_prefix "" { policy = "write" }
 `
