@@ -15,6 +15,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/consul"
 	"berth/internal/model/node"
+	"berth/internal/port/driver"
 	"berth/internal/port/users"
 )
 
@@ -130,7 +131,7 @@ func (h *Mesh) bootstrap(t *hook.Task, proxy, seen string, token redact.Secret) 
 	if f.uid, f.gid, err = users.Owner(t.User); err != nil {
 		return err
 	}
-	if f.uid < 0 {
+	if f.uid < 0 && t.DriverInfo.Capabilities.FSIsolation == driver.IsolationImage {
 		f.mode = 0o644 // its image says who reads it, in a directory that no one else gets into
 	}
 	_, err = f.write(t.TaskDir, allocdir.Secrets+"/"+consul.BootstrapFile, text)
