@@ -3,12 +3,14 @@ package envoy_test
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"reflect"
 	"regexp"
 	"testing"
 
 	"berth/internal/base/redact"
 	"berth/internal/derive/envoy"
+	"berth/internal/testkit/certificates"
 	"berth/internal/testkit/consulagent"
 )
 
@@ -35,7 +37,8 @@ var named = []string{
 }
 
 // TestEnvoyBeginsAsTheRealConsulWouldHaveIt: the file has all that Consul's own program writes, and nothing else; the
-// rules by which labels are found take the same out of each name, and find the same values.
+// rules by which labels are found take the same out of each name, and find the same values. Of a Consul that speaks TLS
+// there, Consul's program writes whom Envoy is to believe, and no more: by Berth's socket that is the relay's affair.
 func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 	real := consulagent.Start(t)
 	real.Do(http.MethodPut, "/v1/agent/service/register", map[string]any{
@@ -57,9 +60,12 @@ func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := file(t, text)
-	theirs := file(t, real.Output("connect", "envoy", "-bootstrap", "-sidecar-for", "web-1", "-token", "anything",
-		"-grpc-addr", "unix:///secrets/grpc.sock", "-admin-bind", "127.0.0.2:19001",
-		"-envoy-ready-bind-address", "127.0.0.1", "-envoy-ready-bind-port", "19101"))
+	asked := func(more ...string) map[string]any {
+		return file(t, real.Output(append([]string{"connect", "envoy", "-bootstrap", "-sidecar-for", "web-1", "-token",
+			"anything", "-admin-bind", "127.0.0.2:19001", "-envoy-ready-bind-address", "127.0.0.1",
+			"-envoy-ready-bind-port", "19101"}, more...)...))
+	}
+	theirs := asked("-grpc-addr", "unix:///secrets/grpc.sock")
 	ourRules, theirRules := rules(t, ours), rules(t, theirs)
 	if len(theirRules) == 0 || len(ourRules) != len(theirRules) {
 		t.Fatalf("%d rules, and %d of Consul", len(ourRules), len(theirRules))
@@ -76,6 +82,24 @@ func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 		if !seen[theirs.String()] {
 			t.Errorf("no name of the test has what is found by %s", theirs)
 		}
+	}
+	authority := certificates.NewOffice(t, t.TempDir(), "consul").CA
+	text, err = os.ReadFile(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secured := asked("-grpc-addr", "https://127.0.0.1:8503", "-grpc-ca-file", authority)
+	_ = rules(t, secured)
+	way := dig(t, secured, "static_resources", "clusters", 0).(map[string]any)
+	believed := dig(t, way, "transport_socket", "typed_config", "common_tls_context", "validation_context")
+	if want := (map[string]any{"trusted_ca": map[string]any{"inline_string": string(text)}}); !reflect.DeepEqual(
+		believed, want) {
+		t.Errorf("of a Consul with TLS Envoy believes %v, not %v", believed, want)
+	}
+	delete(way, "transport_socket")
+	way["loadAssignment"] = dig(t, ours, "static_resources", "clusters", 0, "loadAssignment")
+	if !reflect.DeepEqual(ours, secured) {
+		t.Errorf("Envoy begins with\n%s\nand with TLS Consul's own program has\n%s", plain(t, ours), plain(t, secured))
 	}
 	if !reflect.DeepEqual(ours, theirs) {
 		t.Errorf("Envoy begins with\n%s\nand Consul's own program has\n%s", plain(t, ours), plain(t, theirs))

@@ -42,6 +42,9 @@ type Agent struct {
 	turns int    // of the check of Settled
 	lists string // what its configuration has of access lists; empty: it has none
 	Proxy *Proxy
+	GRPC  int // the port where it sends Envoy its configuration, by TLS; -1: there is none
+
+	secured string // what its configuration has of certificates
 }
 
 // asked says what is to become of tests that need the program: "later" has them skipped, for they are played again when
@@ -75,14 +78,39 @@ func Start(t *testing.T) *Agent {
 
 func start(t *testing.T, lists string) *Agent {
 	t.Helper()
-	a := &Agent{t: t, path: Program(t), dir: t.TempDir(), lists: lists}
+	a := &Agent{
+		t:     t,
+		path:  Program(t),
+		dir:   t.TempDir(),
+		lists: lists,
+		GRPC:  -1,
+	}
+	a.begin()
+	return a
+}
+
+// StartSecured is Start with a port for Envoy, where it shows a certificate, whose files are these.
+func StartSecured(t *testing.T, cert, key string) *Agent {
+	t.Helper()
+	a := &Agent{
+		t:    t,
+		path: Program(t),
+		dir:  t.TempDir(),
+		GRPC: freeport.Pick(t),
+	}
+	a.secured = fmt.Sprintf(" tls { grpc { cert_file = %q key_file = %q } }", cert, key)
+	a.begin()
+	return a
+}
+
+func (a *Agent) begin() {
+	a.t.Helper()
 	for range 3 {
-		a.ports = append(a.ports, freeport.Pick(t))
+		a.ports = append(a.ports, freeport.Pick(a.t))
 	}
 	a.Up()
-	t.Cleanup(a.Kill)
-	a.Proxy = newProxy(t, a.URL())
-	return a
+	a.t.Cleanup(a.Kill)
+	a.Proxy = newProxy(a.t, a.URL())
 }
 
 // URL is where its API is.
@@ -99,8 +127,8 @@ func (a *Agent) Up() {
 	a.cmd = exec.Command(a.path, "agent", "-server", "-bootstrap-expect=1", "-node="+Node, "-bind=127.0.0.1",
 		"-client=127.0.0.1", "-data-dir="+filepath.Join(a.dir, "data"), "-hcl", fmt.Sprintf(
 			"performance { raft_multiplier = 1 } disable_update_check = true leave_on_terminate = false "+
-				"ports { http = %d, server = %d, serf_lan = %d, serf_wan = -1, dns = -1, grpc = -1, grpc_tls = -1 }",
-			a.ports[0], a.ports[1], a.ports[2])+a.lists)
+				"ports { http = %d, server = %d, serf_lan = %d, serf_wan = -1, dns = -1, grpc = -1, grpc_tls = %d }",
+			a.ports[0], a.ports[1], a.ports[2], a.GRPC)+a.lists+a.secured)
 	a.cmd.Stdout, a.cmd.Stderr = out, out
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := a.cmd.Start(); err != nil {
