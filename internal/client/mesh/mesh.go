@@ -116,6 +116,9 @@ type Described struct {
 func (d Described) Attributes() map[string]string {
 	out := d.Consul.Attributes()
 	maps.Copy(out, d.Programs)
+	if v := d.Consul.Envoy(); v != "" {
+		out[consul.AttributeEnvoyVersion] = v
+	}
 	return out
 }
 

@@ -19,7 +19,12 @@ const (
 	AttributeGRPC    = "consul.grpc"    // the port at which Consul tells Envoy what to do
 	AttributeProgram = "consul.program" // the path of Consul's own program
 	AttributeEnvoy   = "envoy.program"  // the path of Envoy's
+
+	AttributeEnvoyVersion = "consul.envoy" // the newest version of Envoy that Consul knows
 )
+
+// EnvoyVersion is the name within ${…} of that version, for images of proxies.
+const EnvoyVersion = "NOMAD_envoy_version"
 
 // The commands of proxies that are programs of the node.
 const (
