@@ -185,8 +185,10 @@ func (m *meshed) said(alloc string) string {
 	return strings.TrimSpace(out)
 }
 
-func (m *meshed) allocOf(group string) *api.Allocation {
-	a := m.of("mesh", group, func(a *api.AllocationListStub) bool {
+func (m *meshed) allocOf(group string) *api.Allocation { return m.allocOfJob("mesh", group) }
+
+func (m *meshed) allocOfJob(job, group string) *api.Allocation {
+	a := m.of(job, group, func(a *api.AllocationListStub) bool {
 		return a.ClientStatus == api.AllocClientStatusRunning
 	})
 	full, _, err := m.api.Allocations().Get(m.t.Context(), a.ID, nil)

@@ -178,11 +178,6 @@ func serviceRules(at string) []rule {
 	const upstream = ".Connect.SidecarService.Proxy.Upstreams[]"
 	return append(taskRules(at+".Connect.SidecarTask"), []rule{
 		{
-			path: at + ".Connect.Gateway",
-			name: "connect gateway",
-			why:  "run Consul's gateways beside it, as jobs of their own programs",
-		},
-		{
 			path: at + ".Connect.SidecarService.Proxy.TransparentProxy",
 			name: "connect transparent_proxy",
 			why:  "write upstreams: each is reached at a port of its own",

@@ -37,6 +37,7 @@ func Images(version string) map[string]string {
 	out := map[string]string{"connect.log_level": "info", "connect.proxy_concurrency": "1"}
 	if version != "" {
 		out["connect.sidecar_image"] = "docker.io/envoyproxy/envoy:v" + version
+		out["connect.gateway_image"] = out["connect.sidecar_image"]
 	}
 	return out
 }

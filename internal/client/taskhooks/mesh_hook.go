@@ -116,7 +116,8 @@ func (h *Mesh) await(ctx context.Context, t *hook.Task, id string) error {
 func (h *Mesh) bootstrap(t *hook.Task, proxy, seen string, token redact.Secret) error {
 	text, err := envoy.Bootstrap(envoy.Config{
 		ID:      proxy,
-		Cluster: t.Task.Kind.Service(),
+		Cluster: service.ClusterOf(t.Task.Kind),
+		Source:  t.Task.Kind.Service(),
 		Socket:  seen + "/" + consul.GRPCSocket,
 		Token:   token,
 		Admin:   envoy.AdminOf(t.Group, t.Task),

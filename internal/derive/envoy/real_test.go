@@ -50,6 +50,7 @@ func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 	text, err := envoy.Bootstrap(envoy.Config{
 		ID:         "web-1-sidecar-proxy",
 		Cluster:    "web",
+		Source:     "web",
 		Socket:     "/secrets/grpc.sock",
 		Token:      redact.New("anything"),
 		Admin:      "127.0.0.2:19001",
@@ -134,4 +135,38 @@ func rules(t *testing.T, file map[string]any) (out []*regexp.Regexp) {
 		}
 	}
 	return out
+}
+
+// TestAGatewayBeginsAsTheRealConsulWouldHaveIt: of each kind, with what it is told apart by.
+func TestAGatewayBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
+	real := consulagent.Start(t)
+	for _, kind := range []string{"ingress", "terminating", "mesh"} {
+		real.Do(http.MethodPut, "/v1/agent/service/register", map[string]any{
+			"ID":   "gw-" + kind,
+			"Name": "gateway",
+			"Kind": kind + "-gateway",
+			"Port": 8443,
+		}, nil)
+		text, err := envoy.Bootstrap(envoy.Config{
+			ID:         "gw-" + kind,
+			Cluster:    kind + "-gateway",
+			Source:     "gateway",
+			Socket:     "/secrets/grpc.sock",
+			Token:      redact.New("anything"),
+			Admin:      "127.0.0.2:19001",
+			Ready:      "127.0.0.1:19101",
+			Datacenter: "dc1",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := file(t, text)
+		theirs := file(t, real.Output("connect", "envoy", "-bootstrap", "-gateway", kind, "-proxy-id", "gw-"+kind,
+			"-token", "anything", "-grpc-addr", "unix:///secrets/grpc.sock", "-admin-bind",
+			"127.0.0.2:19001", "-envoy-ready-bind-address", "127.0.0.1", "-envoy-ready-bind-port", "19101"))
+		if len(rules(t, ours)) != len(rules(t, theirs)) || !reflect.DeepEqual(ours, theirs) {
+			t.Errorf("%s: Envoy begins with\n%s\nand Consul's own program has\n%s", kind, plain(t, ours),
+				plain(t, theirs))
+		}
+	}
 }

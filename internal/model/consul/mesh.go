@@ -5,8 +5,13 @@ import (
 	"maps"
 )
 
-// KindProxy is the kind of services that are proxies beside others.
-const KindProxy = "connect-proxy"
+// Kinds of services that are proxies: beside others, and gateways.
+const (
+	KindProxy       = "connect-proxy"
+	KindIngress     = "ingress-gateway"
+	KindTerminating = "terminating-gateway"
+	KindMesh        = "mesh-gateway"
+)
 
 // metaProxy is the member of a proxy's meta that shows what it was registered with: what an agent shows of a proxy has
 // been merged with what operators say of all, and so it cannot be compared.

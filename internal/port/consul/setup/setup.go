@@ -39,6 +39,7 @@ const authMethod = "auth-method"
 // serversRules hold for an agent that is a node, too.
 const serversRules = `acl = "write"
 agent_prefix "" { policy = "read" }
+mesh = "write"
 node_prefix "" { policy = "write" }
 service_prefix "" { policy = "write" }
 `
@@ -76,7 +77,8 @@ func wanted(asked consulsetup.Asked) []*object {
 		config["JWKSCACert"] = asked.KeysCA
 	}
 	return []*object{
-		policy(serversPolicy, "Berth's servers: tokens of tasks, and services of lost nodes", serversRules, true),
+		policy(serversPolicy, "Berth's servers: tokens of tasks, what gateways do, services of lost nodes",
+			serversRules, true),
 		policy(nodesPolicy, "Berth's nodes: services of what runs there", nodesRules, true),
 		policy(tasksPolicy, "tasks that Berth runs, which show an identity", rules, !given),
 		{
