@@ -2,8 +2,8 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build helper dev demo demo-cluster demo-docker cluster check lint test mutants e2e chaos sim crash upgrade \
-	upgradecluster vm bench man deb consul test-consul consul-soak
+.PHONY: help build helper dev demo demo-cluster demo-docker demo-consul cluster check lint test mutants e2e chaos sim crash \
+	upgrade upgradecluster vm bench man deb consul test-consul consul-soak
 
 # The pages of gRPC's traces, which nothing serves, would find methods by name, and keep each that there is in the program.
 TAGS := -tags=grpcnotrace
@@ -46,6 +46,10 @@ demo-cluster: build ## Show three machines that are one cluster: the one that le
 demo-docker: build ## Show containers: a storage plugin in one, a program in another, daemon and agent are killed (one minute)
 	@scripts/install-debian.sh docker.io busybox-static e2fsprogs util-linux procps curl
 	@scripts/demo-docker.sh
+
+demo-consul: build consul ## Show services in Consul: tags that others change, and two that speak through its mesh (a minute and a half)
+	@scripts/install-debian.sh python3 curl jq util-linux iproute2 procps
+	@BERTH_CONSUL=$(CONSUL) scripts/demo-consul.sh
 
 check: lint ## Before a commit: vet, golangci-lint, architecture, fast tests (under a minute when warm)
 	@go test -short $(PACKAGES) $(BRIEFLY)
@@ -149,7 +153,7 @@ $(CONSUL):
 # Sequences on the real program, which hold the model of it to the truth, are shorter here than consul-soak's.
 SEQUENCES := TestTheLastWritersTagsStayOnTheRealConsul
 test-consul: consul build $(TESTRUN) ## Test services in the real Consul
-	@CONSUL_TESTS=must $(TESTRUN) -race -count=1 -timeout 20m -skip $(SEQUENCES) ./internal/port/consul \
+	@CONSUL_TESTS=must $(TESTRUN) -race -count=1 -timeout 20m -skip $(SEQUENCES) ./internal/port/consul/... \
 		./internal/client/servicesync ./internal/derive/envoy
 	@CONSUL_TESTS=must $(PLAIN) $(TESTRUN) -count=1 -timeout 10m -run $(SEQUENCES) ./internal/client/servicesync \
 		-rapid.checks=40 -rapid.steps=6

@@ -29,12 +29,19 @@ import (
 type meshed struct {
 	*bridged
 	consul http.Client
+	token  string // by which the test asks; empty: as nobody
 }
 
 func newMeshed(t *testing.T) *meshed {
 	t.Helper()
+	return meshedBy(t, "")
+}
+
+// meshedBy is one whose Consul has access lists, if there is a token: that may do everything, and is the agent's, too.
+func meshedBy(t *testing.T, token string) *meshed {
+	t.Helper()
 	program := consulagent.Program(t)
-	m := &meshed{bridged: preparedBridged(t)}
+	m := &meshed{bridged: preparedBridged(t), token: token}
 	bin, data := filepath.Join(m.root, "bin"), filepath.Join(m.root, "consul")
 	for _, dir := range []string{bin, data} {
 		must(t, os.Mkdir(dir, 0o755))
@@ -42,8 +49,18 @@ func newMeshed(t *testing.T) *meshed {
 	must(t, os.Symlink(program, filepath.Join(bin, "consul")))
 	m.env = append(m.env, "PATH="+bin+":"+os.Getenv("PATH"))
 	socket := filepath.Join(m.root, "consul.sock")
-	args := inNetwork(m.network, program, "agent", "-dev", "-node=mesh", "-bind=127.0.0.1", "-hcl", fmt.Sprintf(
-		`disable_update_check = true addresses { http = "127.0.0.1 unix://%s" } ports { dns = -1 }`, socket))
+	config, lists := filepath.Join(data, "agent.hcl"), ""
+	ours := fmt.Sprintf("  address = %q\n", "unix://"+socket)
+	if token != "" {
+		lists = fmt.Sprintf(`acl { enabled = true default_policy = "deny" tokens { initial_management = %[1]q
+			agent = %[1]q } }`, token)
+		file := filepath.Join(m.root, "consul.token")
+		must(t, os.WriteFile(file, []byte(token), 0o600))
+		ours += fmt.Sprintf("  token_file = %q\n", file)
+	}
+	must(t, os.WriteFile(config, fmt.Appendf(nil, "disable_update_check = true\n"+
+		"addresses { http = \"127.0.0.1 unix://%s\" }\nports { dns = -1 }\n%s\n", socket, lists), 0o600))
+	args := inNetwork(m.network, program, "agent", "-dev", "-node=mesh", "-bind=127.0.0.1", "-config-file="+config)
 	cmd := exec.Command(args[0], args[1:]...)
 	log, err := os.Create(filepath.Join(data, "log"))
 	must(t, err)
@@ -62,8 +79,7 @@ func newMeshed(t *testing.T) *meshed {
 	m.consul.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}
-	m.append(fmt.Sprintf("consul {\n  address = %q\n}\nplugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n",
-		"unix://"+socket))
+	m.append(fmt.Sprintf("consul {\n%s}\nplugin \"raw_exec\" {\n  config {\n    enabled = true\n  }\n}\n", ours))
 	m.eventually("an authority of the mesh", func() bool {
 		var roots struct{ ActiveRootID string }
 		return m.ask(http.MethodGet, "/v1/connect/ca/roots", nil, &roots) == nil && roots.ActiveRootID != ""
@@ -80,6 +96,9 @@ func (m *meshed) ask(method, path string, body, into any) error {
 	req, err := http.NewRequest(method, "http://consul"+path, bytes.NewReader(text))
 	if err != nil {
 		return err
+	}
+	if m.token != "" {
+		req.Header.Set("X-Consul-Token", m.token)
 	}
 	reply, err := m.consul.Do(req)
 	if err != nil {
@@ -166,8 +185,10 @@ func (m *meshed) said(alloc string) string {
 	return strings.TrimSpace(out)
 }
 
-func (m *meshed) allocOf(group string) *api.Allocation {
-	a := m.of("mesh", group, func(a *api.AllocationListStub) bool {
+func (m *meshed) allocOf(group string) *api.Allocation { return m.allocOfJob("mesh", group) }
+
+func (m *meshed) allocOfJob(job, group string) *api.Allocation {
+	a := m.of(job, group, func(a *api.AllocationListStub) bool {
 		return a.ClientStatus == api.AllocClientStatusRunning
 	})
 	full, _, err := m.api.Allocations().Get(m.t.Context(), a.ID, nil)

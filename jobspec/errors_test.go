@@ -162,9 +162,10 @@ func TestMistakesAreNamedWithTheirPlace(t *testing.T) {
 // and place; set to null or their documented default they are fine.
 func TestWhatIsNotBuiltIsRefusedByNameAndPlace(t *testing.T) {
 	refused := []wrong{
-		{"connect gateway",
-			inGroup("  service {\n    connect {\n      gateway {\n        mesh {}\n      }\n    }\n  }"),
-			`f.hcl:5:7: group "g": service "": connect gateway is not built yet: `},
+		{"connect transparent_proxy",
+			inGroup("  service {\n    connect {\n      sidecar_service {\n        proxy {\n" +
+				"          transparent_proxy {}\n        }\n      }\n    }\n  }"),
+			`f.hcl:7:11: group "g": service "": connect transparent_proxy is not built yet: `},
 		{"vault", inTask("    vault {\n      role = \"x\"\n    }"),
 			`f.hcl:4:5: group "g": task "t": vault is not built yet: `},
 		{"ui", "job \"j\" {\n  type = \"batch\"\n  ui {\n    description = \"d\"\n  }\n}",
@@ -268,8 +269,9 @@ func TestDocumentsAreBounded(t *testing.T) {
 		{"JSON unknown", "{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Volume\":{\"x\":1}}]}",
 			"f.hcl: a job has no member TaskGroups[0].Volume"},
 		{"JSON not built",
-			"{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Services\":[{\"Name\":\"x\",\"Connect\":{\"Gateway\":{}}}]}]}",
-			`f.hcl: group "g": service "x": connect gateway is not built yet: `},
+			"{\"ID\":\"a\",\"TaskGroups\":[{\"Name\":\"g\",\"Services\":[{\"Name\":\"x\",\"Connect\":{\"SidecarService\":" +
+				"{\"Proxy\":{\"TransparentProxy\":{}}}}}]}]}",
+			`f.hcl: group "g": service "x": connect transparent_proxy is not built yet: `},
 		{"JSON cut", "{\"ID\":\"a\",", "f.hcl:1:1: "},
 	}
 	for _, c := range cases {

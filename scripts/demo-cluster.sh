@@ -18,49 +18,7 @@ fake=${BERTH_CSI_PROXY:-$here/bin/csi-proxy} # has the plugin for tests that all
 if [ -z "${BERTH_DEMO_DIR:-}" ]; then
 	needs redis-server redis-cli mkfs.ext4 losetup unshare nsenter ip
 	[ -x "$fake" ] || fail "there is no bin/csi-proxy yet: make demo-cluster"
-	dir=$(mktemp -d "${TMPDIR:-/tmp}/demo-XXXXXX")
-	inner=
-	# allocs are the names of control groups: those of tasks that were killed with the namespace are empty, and stay.
-	allocs() { find "$dir" -maxdepth 4 -path '*/data/alloc/*-*' -printf '%f\n' 2>/dev/null || true; }
-	groups() { while read -r id; do find /sys/fs/cgroup -depth -type d -path "*$id*"; done < <(allocs); }
-	away() {
-		local status=$?
-		trap - EXIT
-		trap '' INT TERM
-		set +e
-		if [ -n "$inner" ]; then
-			first=$(pgrep -P "$inner")
-			kill -KILL "$inner" 2>/dev/null
-			wait "$inner" 2>/dev/null
-			# A first process is over when all others of its namespace are.
-			while grep -qs '^State:.[^ZX]' "/proc/${first:-none}/status"; do sleep 0.05; done
-		fi
-		groups | while read -r group; do
-			until rmdir "$group" 2>/dev/null || [ ! -d "$group" ]; do sleep 0.05; done # the kernel ends its processes
-		done
-		loops | while read -r _ _ name _; do losetup -d "$name"; done
-		if [ $status -ge 128 ]; then
-			printf '\ndemo: interrupted; what it had made is taken away\n' >&2
-		elif [ $status -ne 0 ]; then
-			tail -n 8 "$dir"/*/agent.log >&2
-		fi
-		rm -rf --one-file-system "$dir"
-		exit $status
-	}
-	trap away EXIT
-	trap 'exit 130' INT
-	trap 'exit 143' TERM
-	BERTH_DEMO_DIR=$dir unshare --net --mount --pid --fork --kill-child --mount-proc "$0" &
-	inner=$!
-	wait "$inner" || fail "it did not go as it should"
-	inner=
-	step=$(cat "$dir/step")
-	title "After: nothing is left that was not there before"
-	what=$(mounts; loops; groups)
-	[ -z "$what" ] || fail "left behind: $what"
-	rm -rf --one-file-system "$dir" || fail "$dir could not be removed"
-	say "no mount, no loop device, no control group; the namespaces are gone with their processes; $dir is removed"
-	printf '\n%sAll of that took %d s.%s\n' "$bold" $((SECONDS - begun)) "$plain"
+	enclosed
 	exit 0
 fi
 
@@ -138,8 +96,6 @@ redis_pid() {
 }
 # direct asks the database without any agent.
 direct() { on a redis-cli -p "$(tr '\0' ' ' <"/proc/$1/cmdline" | sed 's/.*:\([0-9]*\).*/\1/')" "$2"; }
-# brief runs a command, and shows the last line of what it says.
-brief() { run "$@" | sed '1b;$!d'; }
 # put writes the example's job for a node and a volume.
 put() {
 	sed "s/^  group \"redis\" {/&\n    constraint {\n      attribute = \"\${node.unique.name}\"\n      value     = \"$2\"\n    }\n/" \

@@ -28,6 +28,8 @@ title() {
 	printf '\n%s%d. %s%s\n' "$bold" "$step" "$*" "$plain"
 }
 say() { printf '   %s\n' "$*"; }
+# brief runs a command, and shows the last line of what it says.
+brief() { run "$@" | sed '1b;$!d'; }
 # run shows a command as one would type it, then runs it.
 run() {
 	local shown="${*//$here\//}"
@@ -65,3 +67,54 @@ volume_free() { [ "$("$berth" volume status -t '{{len .WriteAllocs}}' "$1")" = 0
 # --- what is on the machine because of a demo --------------------------------------------------------------------
 mounts() { awk -v d="$dir/" 'index($5, d) == 1 { print "mount " $5 }' /proc/self/mountinfo; }
 loops() { losetup --list --noheadings --output NAME,BACK-FILE | awk -v d="$dir/" 'index($2, d) == 1 { print "loop device " $1 " on " $2 }'; }
+
+# --- namespaces of the demo's own --------------------------------------------------------------------------------------
+# allocs are the names of control groups: those of tasks that were killed with the namespace are empty, and stay.
+allocs() { find "$dir" -maxdepth 4 -path '*/data/alloc/*-*' -printf '%f\n' 2>/dev/null || true; }
+groups() { while read -r id; do find /sys/fs/cgroup -depth -type d -path "*$id*"; done < <(allocs); }
+away() {
+	local status=$?
+	trap - EXIT
+	trap '' INT TERM
+	set +e
+	if [ -n "$inner" ]; then
+		first=$(pgrep -P "$inner")
+		kill -KILL "$inner" 2>/dev/null
+		wait "$inner" 2>/dev/null
+		# A first process is over when all others of its namespace are.
+		while grep -qs '^State:.[^ZX]' "/proc/${first:-none}/status"; do sleep 0.05; done
+	fi
+	groups | while read -r group; do
+		until rmdir "$group" 2>/dev/null || [ ! -d "$group" ]; do sleep 0.05; done # the kernel ends its processes
+	done
+	loops | while read -r _ _ name _; do losetup -d "$name"; done
+	if [ $status -ge 128 ]; then
+		printf '\ndemo: interrupted; what it had made is taken away\n' >&2
+	elif [ $status -ne 0 ]; then
+		tail -n 8 "$dir"/*/agent.log >&2
+	fi
+	rm -rf --one-file-system "$dir"
+	exit $status
+}
+# enclosed plays the demo, which finds its directory in BERTH_DEMO_DIR, in namespaces of its own: of processes, mounts and
+# the network. With the first process there the kernel ends all of it, however the demo ends. It leaves in the file step
+# how far it came.
+enclosed() {
+	local what
+	dir=$(mktemp -d "${TMPDIR:-/tmp}/demo-XXXXXX")
+	inner=
+	trap away EXIT
+	trap 'exit 130' INT
+	trap 'exit 143' TERM
+	BERTH_DEMO_DIR=$dir unshare --net --mount --pid --fork --kill-child --mount-proc "$0" &
+	inner=$!
+	wait "$inner" || fail "it did not go as it should"
+	inner=
+	step=$(cat "$dir/step")
+	title "After: nothing is left that was not there before"
+	what=$(mounts; loops; groups)
+	[ -z "$what" ] || fail "left behind: $what"
+	rm -rf --one-file-system "$dir" || fail "$dir could not be removed"
+	say "no mount, no loop device, no control group; the namespaces are gone with their processes; $dir is removed"
+	printf '\n%sAll of that took %d s.%s\n' "$bold" $((SECONDS - begun)) "$plain"
+}

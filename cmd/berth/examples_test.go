@@ -61,7 +61,7 @@ func TestEveryExampleOfThePageIsDecodedInItsBlock(t *testing.T) {
 
 // foreign reports whether a block is one of those that are refused, or in which not all acts that acts elsewhere.
 func foreign(in string) bool {
-	return slices.ContainsFunc([]string{"/sidecar_task/", "/gateway/", "/resources/network"}, func(part string) bool {
+	return slices.ContainsFunc([]string{"/sidecar_task/", "/resources/network"}, func(part string) bool {
 		return strings.Contains(in, part)
 	})
 }
@@ -95,7 +95,11 @@ func within(in, name, example string, labels map[string]int) string {
 		example += "\ntask \"web\" {}"
 	}
 	for i := len(steps) - 1; i >= 0; i-- {
-		for _, line := range needed[steps[i]] {
+		lines := needed[steps[i]]
+		if i > 0 && slices.Contains([]string{"listener", "terminating"}, steps[i-1]) {
+			lines = nil // what a gateway leads to is less than a service of a job
+		}
+		for _, line := range lines {
 			if attribute, _, _ := strings.Cut(line, " "); attribute != name || i < len(steps)-1 {
 				example = line + "\n" + example
 			}

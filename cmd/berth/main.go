@@ -30,6 +30,7 @@ import (
 	"berth/internal/localcsi/datadir"
 	"berth/internal/localcsi/watchdog"
 	"berth/internal/plugincheck"
+	"berth/internal/port/consul/setup"
 	"berth/internal/port/fetch"
 	"berth/internal/port/kv"
 )
@@ -67,6 +68,7 @@ func run() int {
 		DataDirs:   dataDirs{},
 
 		PluginTests: pluginTests{},
+		SetUpConsul: setup.Consul,
 		Plugins:     map[string]func(context.Context, []string) int{agent.LocalCSI: runLocalCSI},
 	})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -13,6 +13,7 @@ import (
 	"berth/internal/cli/cluster"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/plugintest"
+	"berth/internal/cli/setup"
 )
 
 // Options is what the command line has of the world.
@@ -32,6 +33,8 @@ type Options struct {
 	DataDirs cluster.DataDirs
 	// PluginTests tests plugins of drivers and devices; nil: nobody does.
 	PluginTests plugintest.Tester
+	// SetUpConsul sets up the access lists of Consul.
+	SetUpConsul setup.Consul
 	Version     string
 	// Dial connects to agents; nil means over the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)

@@ -19,6 +19,7 @@ import (
 	"berth/internal/cli/plugintest"
 	"berth/internal/cli/scaling"
 	"berth/internal/cli/services"
+	"berth/internal/cli/setup"
 	"berth/internal/cli/variables"
 	"berth/internal/cli/volumes"
 )
@@ -34,7 +35,7 @@ func commands(e *kit.Env, o Options) []*kit.Command {
 	}
 	list := []*kit.Command{jobs.Noun(e), allocs.Noun(e), allocs.EvalNoun(e), volumes.Noun(e), plugin, acl.Noun(e),
 		services.Noun(e), variables.Noun(e), deployments.Noun(e), scaling.Noun(e), events.Noun(e), newStatus(e),
-		newCompletion(e)}
+		newCompletion(e), setup.Noun(e, o.SetUpConsul)}
 	list = append(list, jobs.Shortcuts(e)...)
 	list = append(list, allocs.Shortcuts(e)...)
 	list = append(list, cluster.Commands(e, o.Identities, o.DataDirs)...)

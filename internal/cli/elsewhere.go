@@ -73,7 +73,7 @@ var elsewhere = map[string]string{
 	"server-force-leave":       `"berth server force-leave SERVER", for good`,
 	"server-join":              "servers join by their configuration: server { server_join { retry_join = [...] } }",
 	"server-members":           `"berth server members"`,
-	"setup":                    "Consul and Vault are not built yet, so there is nothing to set up",
+	"setup vault":              "Vault is not built yet, so there is nothing to set up",
 	"start":                    `"berth job start JOB" runs a job again that was stopped`,
 	"system reconcile":         "summaries are counted when they are asked for, so there is nothing to reconcile",
 	"tls":                      "agents' certificates are the cluster's; HTTPS takes yours: tls { http = true … }",

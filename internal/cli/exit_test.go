@@ -101,7 +101,7 @@ var changes = strings.Split(`acl bootstrap,acl policy apply,acl policy delete,ac
 	`operator join-token revoke,operator raft remove-peer,operator raft transfer-leadership,`+
 	`operator recovery begin,operator recovery dismiss,`+
 	`operator recovery finish,operator root keyring remove,operator root keyring rotate,operator snapshot restore,operator snapshot save,plugin rebind,run,`+
-	`server force-leave,service delete,stop,system gc,var init,var lock,var purge,var put,`+
+	`server force-leave,service delete,setup consul,stop,system gc,var init,var lock,var purge,var put,`+
 	`volume create,volume delete,volume deregister,volume detach,volume expand,volume init,volume register,`+
 	`volume release,volume snapshot create,volume snapshot delete`, ",")
 

@@ -94,6 +94,7 @@ func runTo(
 		DataDirs:   dataDirs{},
 
 		PluginTests: pluginTests{},
+		SetUpConsul: setUpConsul,
 
 		Agent: func(_ context.Context, args []string) int { fmt.Fprintf(out, "agent %q\n", args); return 42 },
 		Plugins: map[string]func(context.Context,

@@ -59,17 +59,17 @@ func TestALongBodyIsReadOfWhoMayHaveUseForIt(t *testing.T) {
 	_, secrets := judged(t, w)
 	h := w.handler.Handler(access.Network{Lists: true, Agent: "n", Token: redact.New("the agent's own token")})
 	for route, may := range map[string][]string{
-		"/v1/jobs":                   {"other", "twins", "writer", "management"},
-		"/v1/job/x":                  {"other", "twins", "writer", "management"},
-		"/v1/job/x/plan":             {"other", "twins", "writer", "management"},
-		"/v1/validate/job":           {"other", "twins", "reader", "writer", "management"},
-		"/v1/volumes":                {"other", "twins", "writer", "management"},
-		"/v1/volume/csi/x/create":    {"other", "twins", "writer", "management"},
+		"/v1/jobs":                   {"everywhere", "other", "twins", "writer", "management"},
+		"/v1/job/x":                  {"everywhere", "other", "twins", "writer", "management"},
+		"/v1/job/x/plan":             {"everywhere", "other", "twins", "writer", "management"},
+		"/v1/validate/job":           {"everywhere", "other", "twins", "reader", "writer", "management"},
+		"/v1/volumes":                {"everywhere", "other", "twins", "writer", "management"},
+		"/v1/volume/csi/x/create":    {"everywhere", "other", "twins", "writer", "management"},
 		"/v1/acl/policy/x":           {"management"},
 		"/v1/acl/token":              {"management"},
 		"/v1/operator/snapshot":      {"management"},
-		"/v1/volumes/snapshot":       {"other", "twins", "writer", "management"},
-		"/v1/volume/csi/x/expand":    {"other", "twins", "writer", "management"},
+		"/v1/volumes/snapshot":       {"everywhere", "other", "twins", "writer", "management"},
+		"/v1/volume/csi/x/expand":    {"everywhere", "other", "twins", "writer", "management"},
 		"/v1/orphans/adopt":          {"management"},
 		"/v1/acl/role/name-of-a-new": {"management"},
 	} {

@@ -50,7 +50,7 @@ func TestEveryMemberThatIsNotBuiltIsRefused(t *testing.T) {
 		{"UI", map[string]any{"Description": "x"}, "ui"},
 		{"ConsulNamespace", "x", "consul"}, {"VaultNamespace", "x", "vault"},
 		{"Update.Stagger", 60_000_000_000, "stagger"},
-		{g + "Services[].Connect", map[string]any{"Gateway": map[string]any{"Mesh": map[string]any{}}}, "gateway"},
+		{g + "Services[].Connect.SidecarService.Proxy.TransparentProxy", map[string]any{}, "transparent_proxy"},
 		{g + "Services[].AddressMode", "driver", "address_mode"},
 		{g + "Consul.Namespace", "x", "consul namespace"}, {k + "Consul.Partition", "x", "consul partition"},
 		{g + "Services[].Cluster", "x", "service cluster"},

@@ -12,6 +12,7 @@ import (
 	"berth/internal/server/deploy"
 	"berth/internal/server/endpoint"
 	"berth/internal/server/endpoint/workloads"
+	"berth/internal/server/gateways"
 	"berth/internal/server/gc"
 	"berth/internal/server/health"
 	"berth/internal/server/heartbeat"
@@ -35,14 +36,20 @@ type components struct {
 	health     *health.Keeper
 	deploy     *deploy.Keeper
 	claims     *claims.Keeper
-	tokens     *consultokens.Keeper
+	inConsul   inConsul
 	volumes    *volumes.Keeper
 	membership *membership.Keeper
 	locks      *locks.Keeper
 	launch     *launch.Keeper
-	lost       *lostservices.Keeper
 	dispatcher *controllers.Dispatcher
 	endpoints  *endpoint.Endpoints
+}
+
+// inConsul are those that speak with Consul.
+type inConsul struct {
+	tokens   *consultokens.Keeper
+	lost     *lostservices.Keeper
+	gateways *gateways.Keeper
 }
 
 // listing are the servers, and who changes which they are.
@@ -103,7 +110,6 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		scheduling: worker.New(s.store, s, runtime.NumCPU(), s.cfg.Log),
 		locks:      locks.New(s.store, s, s.cfg.Log),
 		launch:     launch.New(s.store, s, s.cfg.Log),
-		lost:       s.lostServices(),
 		health:     health.New(health.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		deploy:     deploy.New(deploy.Config{Store: s.store, Proposer: s, Log: s.cfg.Log}),
 		claims: claims.New(claims.Config{
@@ -114,12 +120,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Nodes:    s.nodes,
 			Log:      s.cfg.Log,
 		}),
-		tokens: consultokens.New(consultokens.Config{
-			Store:    s.store,
-			Proposer: s,
-			Consul:   s.cfg.Tokens,
-			Log:      s.cfg.Log,
-		}),
+		inConsul: s.inConsul(),
 		volumes: volumes.New(volumes.Config{
 			Store:    s.store,
 			Proposer: s,
@@ -159,7 +160,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 			Signer: &keyring.Signer{Keyring: ring, Store: s.store, Proposer: s},
 			Region: s.cfg.Region,
 			Issuer: s.cfg.Issuer,
-			Tokens: c.tokens,
+			Tokens: c.inConsul.tokens,
 			Record: s.cfg.Record,
 		},
 		Log: s.cfg.Log,
@@ -167,11 +168,21 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 	return c
 }
 
-// lostServices makes what takes services of lost nodes out of Consul, if this server has an agent of it.
-func (s *Server) lostServices() *lostservices.Keeper {
-	cfg := lostservices.Config{Store: s.store, Newest: s.log.Barrier, Log: s.cfg.Log}
+// inConsul makes what speaks with Consul, which has nothing to do where this server has no agent of it.
+func (s *Server) inConsul() inConsul {
+	services := lostservices.Config{Store: s.store, Newest: s.log.Barrier, Log: s.cfg.Log}
+	entries := gateways.Config{Store: s.store, Newest: s.log.Barrier, Log: s.cfg.Log}
 	if s.cfg.Consul != nil {
-		cfg.Catalog = s.cfg.Consul
+		services.Catalog, entries.Consul = s.cfg.Consul, s.cfg.Consul
 	}
-	return lostservices.New(cfg)
+	return inConsul{
+		tokens: consultokens.New(consultokens.Config{
+			Store:    s.store,
+			Proposer: s,
+			Consul:   s.cfg.Tokens,
+			Log:      s.cfg.Log,
+		}),
+		lost:     lostservices.New(services),
+		gateways: gateways.New(entries),
+	}
 }

@@ -179,11 +179,6 @@ func serviceRules(at string) []rule {
 	return append(taskRules(at+".Connect.SidecarTask"), []rule{
 		{path: at + ".Cluster", name: "service cluster", why: whyConsul, accept: []any{"default"}},
 		{
-			path: at + ".Connect.Gateway",
-			name: "connect gateway",
-			why:  "run Consul's gateways beside it, as jobs of their own programs",
-		},
-		{
 			path: at + ".Connect.SidecarService.Proxy.TransparentProxy",
 			name: "connect transparent_proxy",
 			why:  "write upstreams: each is reached at a port of its own",
@@ -310,6 +305,9 @@ func (r *rule) visit(v reflect.Value, steps []string, path string, words []strin
 	}
 }
 
+// consulProviders are the providers of services of Consul: it is that of those that name none.
+var consulProviders = []string{"", "consul"}
+
 func (r *rule) element(v reflect.Value, steps []string, path, kind string, words []string, out *[]Field) {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -317,7 +315,7 @@ func (r *rule) element(v reflect.Value, steps []string, path, kind string, words
 		}
 		v = v.Elem()
 	}
-	if kind == "Services" && r.unlessConsul && v.FieldByName("Provider").String() == "consul" {
+	if kind == "Services" && r.unlessConsul && slices.Contains(consulProviders, v.FieldByName("Provider").String()) {
 		return
 	}
 	r.visit(v, steps, path, append(slices.Clone(words), elementWords(kind, v)...), out)

@@ -2,6 +2,7 @@ package support
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -111,12 +112,33 @@ func TestEveryRuleOfWhatIsNotBuilt(t *testing.T) {
 	}
 }
 
-// Given old members without effect, when a job sets them, then they are named for a warning and not refused.
+// provided gives all services of a job a provider.
+func provided(job *api.Job, provider string) {
+	for _, g := range job.TaskGroups {
+		all := slices.Clone(g.Services)
+		for _, t := range g.Tasks {
+			all = append(all, t.Services...)
+		}
+		for _, s := range all {
+			s.Provider = provider
+		}
+	}
+}
+
+// Given old members without effect, when a job sets them, then they are named for a warning and not refused; what means
+// something to Consul is not named where it is the provider, as it is of services that name none.
 func TestIgnoredMembersAreNamed(t *testing.T) {
 	for _, rule := range ignoredRules {
 		steps := strings.Split(rule.path, ".")
 		job := &api.Job{}
 		set(reflect.ValueOf(job).Elem(), steps, something(reflect.ValueOf(api.Job{}), steps))
+		for _, consul := range []string{"", "consul"} {
+			provided(job, consul)
+			if got := Ignored(job); rule.unlessConsul && len(got) > 0 {
+				t.Errorf("%s with provider %q: %v", rule.path, consul, got)
+			}
+		}
+		provided(job, "nomad")
 		if got := Ignored(job); len(got) != 1 || !strings.Contains(got[0].Name, rule.name) {
 			t.Errorf("%s: %v", rule.path, got)
 		}

@@ -222,7 +222,7 @@ func TestATaskOfTheMeshHasTheTokenOfItsService(t *testing.T) {
 func TestATaskCannotHoldUpTokensByAPipe(t *testing.T) {
 	l, dir := newLists(t), t.TempDir()
 	of := withIdentity()
-	at := filepath.Join(dir, "consul_service_"+of.ID)
+	at := filepath.Join(dir, "consul_service_"+ids.Segment(of.ID))
 	if err := unix.Mkfifo(at, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -243,6 +243,9 @@ func TestATaskCannotHoldUpTokensByAPipe(t *testing.T) {
 		}
 	case <-time.After(10 * time.Second):
 		t.Fatal("the pipe is waited for")
+	}
+	if st, err := os.Lstat(at); err != nil || !st.Mode().IsRegular() {
+		t.Fatalf("the pipe is still there: %v", err)
 	}
 	if text, err := os.ReadFile(at); err != nil || string(text) != "token-1" {
 		t.Errorf("the token is not in the place of the pipe: %q, %v", text, err)

@@ -37,6 +37,7 @@ func Images(version string) map[string]string {
 	out := map[string]string{"connect.log_level": "info", "connect.proxy_concurrency": "1"}
 	if version != "" {
 		out["connect.sidecar_image"] = "docker.io/envoyproxy/envoy:v" + version
+		out["connect.gateway_image"] = out["connect.sidecar_image"]
 	}
 	return out
 }
@@ -116,6 +117,9 @@ type Described struct {
 func (d Described) Attributes() map[string]string {
 	out := d.Consul.Attributes()
 	maps.Copy(out, d.Programs)
+	if v := d.Consul.Envoy(); v != "" {
+		out[consul.AttributeEnvoyVersion] = v
+	}
 	return out
 }
 

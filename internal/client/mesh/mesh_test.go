@@ -89,3 +89,22 @@ func TestAProxyHearsAtOnceThatConsulIsAway(t *testing.T) {
 	cancel()
 	<-ended
 }
+
+// described is an agent of Consul that knows a version of Envoy.
+type described struct{ version string }
+
+func (d described) Attributes() map[string]string { return map[string]string{"consul.version": "1"} }
+func (d described) Changed() <-chan struct{}      { return nil }
+func (d described) Envoy() string                 { return d.version }
+
+// TestANodeSaysWhichEnvoyItsConsulKnows: in an attribute, and as the image of proxies.
+func TestANodeSaysWhichEnvoyItsConsulKnows(t *testing.T) {
+	for version, image := range map[string]string{"1.35.3": "docker.io/envoyproxy/envoy:v1.35.3", "": ""} {
+		d := mesh.Described{Consul: described{version}, Programs: map[string]string{"consul.program": "/c"}}
+		got := d.Attributes()
+		if got["consul.envoy"] != version || got["consul.program"] != "/c" || got["consul.version"] != "1" ||
+			d.Meta()["connect.sidecar_image"] != image {
+			t.Errorf("%q: %v, %v", version, got, d.Meta())
+		}
+	}
+}

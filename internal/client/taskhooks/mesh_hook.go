@@ -15,6 +15,7 @@ import (
 	"berth/internal/model/alloc"
 	"berth/internal/model/consul"
 	"berth/internal/model/node"
+	"berth/internal/port/driver"
 	"berth/internal/port/users"
 )
 
@@ -115,7 +116,8 @@ func (h *Mesh) await(ctx context.Context, t *hook.Task, id string) error {
 func (h *Mesh) bootstrap(t *hook.Task, proxy, seen string, token redact.Secret) error {
 	text, err := envoy.Bootstrap(envoy.Config{
 		ID:      proxy,
-		Cluster: t.Task.Kind.Service(),
+		Cluster: service.ClusterOf(t.Task.Kind),
+		Source:  t.Task.Kind.Service(),
 		Socket:  seen + "/" + consul.GRPCSocket,
 		Token:   token,
 		Admin:   envoy.AdminOf(t.Group, t.Task),
@@ -130,7 +132,7 @@ func (h *Mesh) bootstrap(t *hook.Task, proxy, seen string, token redact.Secret) 
 	if f.uid, f.gid, err = users.Owner(t.User); err != nil {
 		return err
 	}
-	if f.uid < 0 {
+	if f.uid < 0 && t.DriverInfo.Capabilities.FSIsolation == driver.IsolationImage {
 		f.mode = 0o644 // its image says who reads it, in a directory that no one else gets into
 	}
 	_, err = f.write(t.TaskDir, allocdir.Secrets+"/"+consul.BootstrapFile, text)

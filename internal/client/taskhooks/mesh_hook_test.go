@@ -15,6 +15,7 @@ import (
 	"berth/internal/model/consul"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
+	"berth/internal/port/driver"
 )
 
 // ways are sockets that note which directories they were opened in.
@@ -86,6 +87,27 @@ func TestEnvoyFindsItsFileAndNobodyElseItsToken(t *testing.T) {
 	}
 	if err := h.Stop(context.Background(), task); err != nil || len(w.open) != 0 {
 		t.Errorf("ways are left: %v, %v", w.open, err)
+	}
+}
+
+// TestTheFileOfEnvoyIsReadByWhomItIsFor: by the task's user alone, but where the image says who that is.
+func TestTheFileOfEnvoyIsReadByWhomItIsFor(t *testing.T) {
+	for isolation, want := range map[driver.Isolation]os.FileMode{
+		driver.IsolationNone:   0o600,
+		driver.IsolationChroot: 0o600,
+		driver.IsolationImage:  0o644,
+	} {
+		var events []string
+		task := proxied(t, map[string]any{"image": "envoy"}, &events)
+		task.DriverInfo.Capabilities.FSIsolation = isolation
+		h, _ := meshHook(func(string) error { return nil }, never)
+		if err := h.Prestart(context.Background(), task); err != nil {
+			t.Fatal(err)
+		}
+		st, err := os.Stat(filepath.Join(task.TaskDir, "secrets", consul.BootstrapFile))
+		if err != nil || st.Mode() != want {
+			t.Errorf("isolated by %v it has the mode %v, not %v: %v", isolation, st.Mode(), want, err)
+		}
 	}
 }
 

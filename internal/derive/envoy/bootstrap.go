@@ -14,7 +14,8 @@ import (
 // Config is all that differs from one Envoy to the next.
 type Config struct {
 	ID      string // of its service in Consul
-	Cluster string // the name of the service that it works for
+	Cluster string // the name of the service that it works for; of gateways their kind
+	Source  string // the name of the service that it speaks for: of gateways their own
 	Socket  string // the path of the way to Consul, as it sees it
 	Token   redact.Secret
 	Admin   string // host:port where it is asked how it is
@@ -41,7 +42,7 @@ func at(host string, first int, g *job.TaskGroup, t *job.Task) string {
 		if s == g.ServiceOf(t) {
 			break
 		}
-		if s.Connect.Role() == job.RoleProxy {
+		if s.Connect.Proxied() {
 			n++
 		}
 	}

@@ -33,6 +33,7 @@ func TestEnvoyBeginsWithWhoItIsAndItsWayToConsul(t *testing.T) {
 	text, err := envoy.Bootstrap(envoy.Config{
 		ID:      "web-1-sidecar-proxy",
 		Cluster: "web",
+		Source:  "web",
 		Socket:  "/secrets/grpc.sock",
 		Token:   redact.New("canary"),
 		Admin:   "127.0.0.2:19001",

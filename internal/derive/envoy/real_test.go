@@ -3,12 +3,14 @@ package envoy_test
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"reflect"
 	"regexp"
 	"testing"
 
 	"berth/internal/base/redact"
 	"berth/internal/derive/envoy"
+	"berth/internal/testkit/certificates"
 	"berth/internal/testkit/consulagent"
 )
 
@@ -35,7 +37,8 @@ var named = []string{
 }
 
 // TestEnvoyBeginsAsTheRealConsulWouldHaveIt: the file has all that Consul's own program writes, and nothing else; the
-// rules by which labels are found take the same out of each name, and find the same values.
+// rules by which labels are found take the same out of each name, and find the same values. Of a Consul that speaks TLS
+// there, Consul's program writes whom Envoy is to believe, and no more: by Berth's socket that is the relay's affair.
 func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 	real := consulagent.Start(t)
 	real.Do(http.MethodPut, "/v1/agent/service/register", map[string]any{
@@ -47,6 +50,7 @@ func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 	text, err := envoy.Bootstrap(envoy.Config{
 		ID:         "web-1-sidecar-proxy",
 		Cluster:    "web",
+		Source:     "web",
 		Socket:     "/secrets/grpc.sock",
 		Token:      redact.New("anything"),
 		Admin:      "127.0.0.2:19001",
@@ -57,9 +61,12 @@ func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	ours := file(t, text)
-	theirs := file(t, real.Output("connect", "envoy", "-bootstrap", "-sidecar-for", "web-1", "-token", "anything",
-		"-grpc-addr", "unix:///secrets/grpc.sock", "-admin-bind", "127.0.0.2:19001",
-		"-envoy-ready-bind-address", "127.0.0.1", "-envoy-ready-bind-port", "19101"))
+	asked := func(more ...string) map[string]any {
+		return file(t, real.Output(append([]string{"connect", "envoy", "-bootstrap", "-sidecar-for", "web-1", "-token",
+			"anything", "-admin-bind", "127.0.0.2:19001", "-envoy-ready-bind-address", "127.0.0.1",
+			"-envoy-ready-bind-port", "19101"}, more...)...))
+	}
+	theirs := asked("-grpc-addr", "unix:///secrets/grpc.sock")
 	ourRules, theirRules := rules(t, ours), rules(t, theirs)
 	if len(theirRules) == 0 || len(ourRules) != len(theirRules) {
 		t.Fatalf("%d rules, and %d of Consul", len(ourRules), len(theirRules))
@@ -76,6 +83,24 @@ func TestEnvoyBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 		if !seen[theirs.String()] {
 			t.Errorf("no name of the test has what is found by %s", theirs)
 		}
+	}
+	authority := certificates.NewOffice(t, t.TempDir(), "consul").CA
+	text, err = os.ReadFile(authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secured := asked("-grpc-addr", "https://127.0.0.1:8503", "-grpc-ca-file", authority)
+	_ = rules(t, secured)
+	way := dig(t, secured, "static_resources", "clusters", 0).(map[string]any)
+	believed := dig(t, way, "transport_socket", "typed_config", "common_tls_context", "validation_context")
+	if want := (map[string]any{"trusted_ca": map[string]any{"inline_string": string(text)}}); !reflect.DeepEqual(
+		believed, want) {
+		t.Errorf("of a Consul with TLS Envoy believes %v, not %v", believed, want)
+	}
+	delete(way, "transport_socket")
+	way["loadAssignment"] = dig(t, ours, "static_resources", "clusters", 0, "loadAssignment")
+	if !reflect.DeepEqual(ours, secured) {
+		t.Errorf("Envoy begins with\n%s\nand with TLS Consul's own program has\n%s", plain(t, ours), plain(t, secured))
 	}
 	if !reflect.DeepEqual(ours, theirs) {
 		t.Errorf("Envoy begins with\n%s\nand Consul's own program has\n%s", plain(t, ours), plain(t, theirs))
@@ -110,4 +135,38 @@ func rules(t *testing.T, file map[string]any) (out []*regexp.Regexp) {
 		}
 	}
 	return out
+}
+
+// TestAGatewayBeginsAsTheRealConsulWouldHaveIt: of each kind, with what it is told apart by.
+func TestAGatewayBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
+	real := consulagent.Start(t)
+	for _, kind := range []string{"ingress", "terminating", "mesh"} {
+		real.Do(http.MethodPut, "/v1/agent/service/register", map[string]any{
+			"ID":   "gw-" + kind,
+			"Name": "gateway",
+			"Kind": kind + "-gateway",
+			"Port": 8443,
+		}, nil)
+		text, err := envoy.Bootstrap(envoy.Config{
+			ID:         "gw-" + kind,
+			Cluster:    kind + "-gateway",
+			Source:     "gateway",
+			Socket:     "/secrets/grpc.sock",
+			Token:      redact.New("anything"),
+			Admin:      "127.0.0.2:19001",
+			Ready:      "127.0.0.1:19101",
+			Datacenter: "dc1",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := file(t, text)
+		theirs := file(t, real.Output("connect", "envoy", "-bootstrap", "-gateway", kind, "-proxy-id", "gw-"+kind,
+			"-token", "anything", "-grpc-addr", "unix:///secrets/grpc.sock", "-admin-bind",
+			"127.0.0.2:19001", "-envoy-ready-bind-address", "127.0.0.1", "-envoy-ready-bind-port", "19101"))
+		if len(rules(t, ours)) != len(rules(t, theirs)) || !reflect.DeepEqual(ours, theirs) {
+			t.Errorf("%s: Envoy begins with\n%s\nand Consul's own program has\n%s", kind, plain(t, ours),
+				plain(t, theirs))
+		}
+	}
 }

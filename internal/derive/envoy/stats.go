@@ -84,7 +84,7 @@ func (c Config) stats() object {
 	}
 	for _, own := range [][2]string{
 		{"local_cluster", c.Cluster},
-		{"consul.source.service", c.Cluster},
+		{"consul.source.service", c.Source},
 		{"consul.source.namespace", "default"},
 		{"consul.source.partition", "default"},
 		{"consul.source.datacenter", c.Datacenter},

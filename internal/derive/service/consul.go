@@ -24,7 +24,7 @@ type InConsul struct {
 
 // Early reports whether it is registered before anything of its alloc runs: proxies ask Consul what they are to do.
 func (c InConsul) Early() bool {
-	return c.Of.Of.Connect.Role() == job.RoleProxy
+	return c.Of.Of.Connect.Proxied()
 }
 
 // ForConsul are the services of an alloc that are to be found in Consul, whether it runs or not, as the job lists them.
@@ -102,6 +102,9 @@ func (s Source) inConsul(i *Instance) (InConsul, error) {
 		out.TaggedAddresses[k] = tagged(text, i.Port)
 	}
 	out.Native = of.Connect != nil && of.Connect.Native
+	if of.Connect != nil && of.Connect.Gateway != nil {
+		return s.gateway(i, out)
+	}
 	return InConsul{Service: out, Of: i}, nil
 }
 

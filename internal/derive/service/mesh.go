@@ -23,14 +23,18 @@ func SidecarID(id string) string { return id + sidecarSuffix }
 // anywhere is the address of all interfaces of a network: an alloc listens there, and is reached at another one.
 const anywhere = "0.0.0.0"
 
-// ProxyOf are the ids in Consul of the service that a task is the proxy for, and of the proxy, which
+// ProxyOf are the ids in Consul of the service that a task is the proxy for, and of the proxy, which gateways are
+// themselves.
 func ProxyOf(s Source, t *job.Task) (of, proxy string, err error) {
 	g := s.Job.Group(s.Alloc.TaskGroup)
 	svc := g.ServiceOf(t)
-	if svc == nil || t.Kind.Role() != job.RoleProxy {
+	if svc == nil || !t.Kind.Proxies() {
 		return "", "", fmt.Errorf("the group has no service for the kind %q of the task", t.Kind)
 	}
 	id := inConsulID(s.Node.ID, s.Alloc.ID, "group-"+g.Name, svc.Name, svc.PortLabel)
+	if svc.Connect.Gateway != nil {
+		return id, id, nil
+	}
 	return id, SidecarID(id), nil
 }
 

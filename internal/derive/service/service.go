@@ -119,7 +119,7 @@ func (s Source) instance(g *job.TaskGroup, t *job.Task, of *job.Service) (*Insta
 	if of.Provider == job.ProviderConsul {
 		i.ID = inConsulID(s.Node.ID, s.Alloc.ID, owner, i.Name, of.PortLabel)
 	}
-	if of.Connect.Role() == job.RoleProxy {
+	if of.Connect.Proxied() {
 		i.Task = "" // its proxy is there before any task is
 	}
 	i.Namespace, i.Node = s.Alloc.Namespace, s.Alloc.Node

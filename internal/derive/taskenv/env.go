@@ -15,6 +15,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/redact"
 	"berth/internal/model/alloc"
+	"berth/internal/model/consul"
 	"berth/internal/model/cores"
 	"berth/internal/model/job"
 	"berth/internal/model/node"
@@ -188,7 +189,14 @@ func nodeValues(n *node.Node, region string) map[string]string {
 	for k, v := range n.Attributes {
 		out["attr."+k] = v
 	}
+	envoy := n.Attributes[consul.AttributeEnvoyVersion]
+	if envoy != "" {
+		out[consul.EnvoyVersion] = envoy
+	}
 	for k, v := range n.Meta {
+		if envoy != "" && strings.HasPrefix(k, "connect.") { // an image of one's own may be of that version
+			v = strings.ReplaceAll(v, "${"+consul.EnvoyVersion+"}", envoy)
+		}
 		out["meta."+k] = v
 	}
 	return out

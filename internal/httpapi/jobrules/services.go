@@ -133,7 +133,8 @@ func (c *checker) service(at string, g *api.TaskGroup, s *api.Service, task stri
 			shorten(s.Provider))
 	}
 	c.addressMode(at, g, s.AddressMode)
-	behind := s.Connect != nil && s.Connect.SidecarService != nil // a proxy beside it reaches it by any number
+	// A proxy beside it reaches it by any number, and so is a gateway by others of its group's network.
+	behind := s.Connect != nil && (s.Connect.SidecarService != nil || s.Connect.Gateway != nil)
 	c.portLabel(at, g, s.PortLabel, behind || s.Address != "" || job.WithinAlloc(s.AddressMode))
 	if s.Address != "" && s.AddressMode != job.AddressAuto {
 		c.addf("%s: an address can be given with address_mode auto alone, is %q", at, s.AddressMode)

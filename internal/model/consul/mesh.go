@@ -5,8 +5,13 @@ import (
 	"maps"
 )
 
-// KindProxy is the kind of services that are proxies beside others.
-const KindProxy = "connect-proxy"
+// Kinds of services that are proxies: beside others, and gateways.
+const (
+	KindProxy       = "connect-proxy"
+	KindIngress     = "ingress-gateway"
+	KindTerminating = "terminating-gateway"
+	KindMesh        = "mesh-gateway"
+)
 
 // metaProxy is the member of a proxy's meta that shows what it was registered with: what an agent shows of a proxy has
 // been merged with what operators say of all, and so it cannot be compared.
@@ -19,7 +24,12 @@ const (
 	AttributeGRPC    = "consul.grpc"    // the port at which Consul tells Envoy what to do
 	AttributeProgram = "consul.program" // the path of Consul's own program
 	AttributeEnvoy   = "envoy.program"  // the path of Envoy's
+
+	AttributeEnvoyVersion = "consul.envoy" // the newest version of Envoy that Consul knows
 )
+
+// EnvoyVersion is the name within ${…} of that version, for images of proxies.
+const EnvoyVersion = "NOMAD_envoy_version"
 
 // The commands of proxies that are programs of the node.
 const (

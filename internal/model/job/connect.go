@@ -5,11 +5,13 @@ import (
 	"time"
 )
 
-// Connect makes a service a member of Consul's mesh: by its own doing, or behind a proxy that runs beside its task.
+// Connect makes a service a member of Consul's mesh: by its own doing, behind a proxy that runs beside its task, or as
+// a gateway.
 type Connect struct {
 	Native         bool            `cbor:",omitempty"` // its task speaks the protocols of the mesh
 	SidecarService *SidecarService `cbor:",omitempty"`
 	SidecarTask    *SidecarTask    `cbor:",omitempty"` // what its author wants otherwise of the task of the proxy
+	Gateway        *Gateway        `cbor:",omitempty"` // the service is a gateway
 }
 
 // SidecarService is the service of a proxy.
@@ -84,8 +86,11 @@ type TaskKind string
 
 // Roles of tasks in the mesh.
 const (
-	RoleProxy  = "connect-proxy"
-	RoleNative = "connect-native"
+	RoleProxy       = "connect-proxy"
+	RoleNative      = "connect-native"
+	RoleIngress     = "connect-ingress"
+	RoleTerminating = "connect-terminating"
+	RoleMesh        = "connect-mesh"
 )
 
 // KindOf is the kind of a task that has a role for a service.
@@ -94,7 +99,7 @@ func KindOf(role, service string) TaskKind { return TaskKind(role + ":" + servic
 // Role is what the task does in the mesh; empty: it has no part in it.
 func (k TaskKind) Role() string {
 	switch role, _, _ := strings.Cut(string(k), ":"); role {
-	case RoleProxy, RoleNative:
+	case RoleProxy, RoleNative, RoleIngress, RoleTerminating, RoleMesh:
 		return role
 	}
 	return ""
@@ -121,9 +126,14 @@ func (c *Connect) Role() string {
 		return RoleNative
 	case c.SidecarService != nil:
 		return RoleProxy
+	case c.Gateway != nil:
+		return c.Gateway.Role()
 	}
 	return ""
 }
+
+// Proxied reports whether a service of the mesh has a proxy, or is one: a task that gets its orders from Consul.
+func (c *Connect) Proxied() bool { return c.Role() != "" && !c.Native }
 
 // TaskFor is the task of the group that is of the kind which a service of the mesh asks for; nil: there is none.
 func (g *TaskGroup) TaskFor(s *Service) *Task {

@@ -17,7 +17,7 @@ func TestAKindSaysItsRoleAndItsService(t *testing.T) {
 		"connect-proxy:web":  {"connect-proxy", "web", true, true},
 		"connect-native:web": {"connect-native", "web", true, false},
 		"connect-native:":    {role: "connect-native"},
-		"connect-ingress:in": {service: "in"},
+		"connect-ingress:in": {"connect-ingress", "in", true, true},
 		"vip:web":            {service: "web"},
 		"connect-proxy":      {role: "connect-proxy"},
 	} {
@@ -25,6 +25,22 @@ func TestAKindSaysItsRoleAndItsService(t *testing.T) {
 			kind.Proxies() != want.proxies {
 			t.Errorf("%q: role %q, service %q, in the mesh %v, a proxy %v", kind, kind.Role(), kind.Service(),
 				kind.InMesh(), kind.Proxies())
+		}
+	}
+}
+
+// TestTheTaskOfAGatewayHasItsRole: of each kind of gateway, and none where it is of no kind.
+func TestTheTaskOfAGatewayHasItsRole(t *testing.T) {
+	for want, g := range map[string]*job.Gateway{
+		"connect-ingress":     {Ingress: &job.IngressGateway{}},
+		"connect-terminating": {Terminating: &job.TerminatingGateway{}},
+		"connect-mesh":        {Mesh: &job.BetweenMeshes{}},
+		"":                    {},
+	} {
+		c := &job.Connect{Gateway: g}
+		kind := job.KindOf(c.Role(), "g")
+		if c.Role() != want || c.Proxied() != (want != "") || kind.Proxies() != (want != "") {
+			t.Errorf("%q: role %q, proxied %v, %q", want, c.Role(), c.Proxied(), kind)
 		}
 	}
 }

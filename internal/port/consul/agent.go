@@ -286,7 +286,7 @@ func (a *Agent) refused(status int, path string, text []byte) error {
 	kinds := map[int]fault.Kind{
 		http.StatusBadRequest:   fault.Invalid,
 		http.StatusForbidden:    fault.Denied,
-		http.StatusUnauthorized: fault.Denied,
+		http.StatusUnauthorized: fault.Unsupported, // so it says that it has no access lists
 		http.StatusNotFound:     fault.NotFound,
 		http.StatusConflict:     fault.Conflict,
 	}
@@ -295,8 +295,12 @@ func (a *Agent) refused(status int, path string, text []byte) error {
 		kind = fault.Unavailable
 	}
 	err := fault.New(kind, "ask", "Consul at "+a.shown, fmt.Sprintf("%s answers %d: %s", path, status, said))
-	if kind == fault.Denied {
-		return fault.WithHint(err, `name a token with service:write and node:read: consul { token_file = "…" }`)
+	switch kind {
+	case fault.Unsupported:
+		return fault.WithHint(err, `switch its access lists on: acl { enabled = true default_policy = "deny" }`)
+	case fault.Denied:
+		return fault.WithHint(err, "name a token with service:write, node:read and agent:read: consul { "+
+			"token_file = \"…\" }")
 	}
 	return err
 }

@@ -40,9 +40,12 @@ type Agent struct {
 	dir   string
 	ports []int
 	cmd   *exec.Cmd
-	turns int // of the check of Settled
-	lists bool
+	turns int    // of the check of Settled
+	lists string // what its configuration has of access lists; empty: it has none
 	Proxy *Proxy
+	GRPC  int // the port where it sends Envoy its configuration, by TLS; -1: there is none
+
+	secured string // what its configuration has of certificates
 }
 
 // asked says what is to become of tests that need the program: "later" has them skipped, for they are played again when
@@ -71,19 +74,44 @@ func Program(t testing.TB) string {
 // Start starts one; the test is skipped where the program was not built, unless it must be there.
 func Start(t testing.TB) *Agent {
 	t.Helper()
-	return start(t, false)
+	return start(t, "")
 }
 
-func start(t testing.TB, lists bool) *Agent {
+func start(t testing.TB, lists string) *Agent {
 	t.Helper()
-	a := &Agent{t: t, path: Program(t), dir: t.TempDir(), lists: lists}
+	a := &Agent{
+		t:     t,
+		path:  Program(t),
+		dir:   t.TempDir(),
+		lists: lists,
+		GRPC:  -1,
+	}
+	a.begin()
+	return a
+}
+
+// StartSecured is Start with a port for Envoy, where it shows a certificate, whose files are these.
+func StartSecured(t *testing.T, cert, key string) *Agent {
+	t.Helper()
+	a := &Agent{
+		t:    t,
+		path: Program(t),
+		dir:  t.TempDir(),
+		GRPC: freeport.Pick(t),
+	}
+	a.secured = fmt.Sprintf(" tls { grpc { cert_file = %q key_file = %q } }", cert, key)
+	a.begin()
+	return a
+}
+
+func (a *Agent) begin() {
+	a.t.Helper()
 	for range 3 {
-		a.ports = append(a.ports, freeport.Pick(t))
+		a.ports = append(a.ports, freeport.Pick(a.t))
 	}
 	a.Up()
-	t.Cleanup(a.Kill)
-	a.Proxy = newProxy(t, a.URL())
-	return a
+	a.t.Cleanup(a.Kill)
+	a.Proxy = newProxy(a.t, a.URL())
 }
 
 // URL is where its API is.
@@ -100,8 +128,8 @@ func (a *Agent) Up() {
 	a.cmd = exec.Command(a.path, "agent", "-server", "-bootstrap-expect=1", "-node="+Node, "-bind=127.0.0.1",
 		"-client=127.0.0.1", "-data-dir="+filepath.Join(a.dir, "data"), "-hcl", fmt.Sprintf(
 			"performance { raft_multiplier = 1 } disable_update_check = true leave_on_terminate = false "+
-				"ports { http = %d, server = %d, serf_lan = %d, serf_wan = -1, dns = -1, grpc = -1, grpc_tls = -1 }",
-			a.ports[0], a.ports[1], a.ports[2])+a.withLists())
+				"ports { http = %d, server = %d, serf_lan = %d, serf_wan = -1, dns = -1, grpc = -1, grpc_tls = %d }",
+			a.ports[0], a.ports[1], a.ports[2], a.GRPC)+a.lists+a.secured)
 	a.cmd.Stdout, a.cmd.Stderr = out, out
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := a.cmd.Start(); err != nil {
@@ -114,7 +142,8 @@ func (a *Agent) Up() {
 		}
 		defer func() { _ = reply.Body.Close() }()
 		text, _ := io.ReadAll(reply.Body)
-		return bytes.Contains(text, []byte("serfHealth"))
+		// Without a token that it knows it says so, when it knows of any.
+		return bytes.Contains(text, []byte("serfHealth")) || reply.StatusCode == http.StatusForbidden
 	})
 }
 
@@ -198,7 +227,7 @@ func (a *Agent) send(method, path string, body []byte) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.lists {
+	if a.lists != "" {
 		req.Header.Set("X-Consul-Token", Management)
 	}
 	return http.DefaultClient.Do(req)

@@ -12,17 +12,17 @@ const Management = "6f3c1d50-2f0e-4c4f-8a5e-0d1f5a7b9c11"
 // StartWithLists starts an agent with access lists, which lets nobody do anything without a token.
 func StartWithLists(t testing.TB) *Agent {
 	t.Helper()
-	return start(t, true)
+	return start(t, fmt.Sprintf(withLists, fmt.Sprintf("initial_management = %q agent = %q", Management, Management)))
 }
 
-// withLists is what its configuration has more then.
-func (a *Agent) withLists() string {
-	if !a.lists {
-		return ""
-	}
-	return fmt.Sprintf(" acl { enabled = true default_policy = \"deny\" enable_token_persistence = true "+
-		"tokens { initial_management = %q agent = %q } }", Management, Management)
+// StartDenying is the same without any token: whoever comes first makes one. It answers when its server leads.
+func StartDenying(t *testing.T) *Agent {
+	t.Helper()
+	return start(t, fmt.Sprintf(withLists, ""))
 }
+
+// withLists is what the configuration has more then.
+const withLists = ` acl { enabled = true default_policy = "deny" enable_token_persistence = true tokens { %s } }`
 
 // Policy makes a token with a policy of these rules, and returns its secret.
 func (a *Agent) Policy(name, rules string) string {

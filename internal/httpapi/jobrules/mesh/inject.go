@@ -27,6 +27,8 @@ func Inject(j *api.Job, g *api.TaskGroup) {
 			native(g, s)
 		case c.SidecarService != nil:
 			sidecar(j, g, s)
+		case c.Gateway != nil:
+			gateway(j, g, s)
 		}
 	}
 }
@@ -58,13 +60,18 @@ func sidecar(j *api.Job, g *api.TaskGroup, s *api.Service) {
 		addPort(g, side.Port)
 	}
 	kind := string(job.KindOf(job.RoleProxy, s.Name))
-	if !slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return t != nil && t.Kind == kind }) {
-		g.Tasks = append(g.Tasks, proxyTask(j, g, s, kind))
-	}
+	addProxy(j, g, s, kind)
 	for _, t := range g.Tasks {
 		if t != nil && t.Kind == kind {
 			bring(s, t)
 		}
+	}
+}
+
+// addProxy adds the task of a proxy, if the group has none of its kind.
+func addProxy(j *api.Job, g *api.TaskGroup, s *api.Service, kind string) {
+	if !slices.ContainsFunc(g.Tasks, func(t *api.Task) bool { return t != nil && t.Kind == kind }) {
+		g.Tasks = append(g.Tasks, proxyTask(j, g, s, kind))
 	}
 }
 
@@ -148,11 +155,14 @@ func asked(j *api.Job, g *api.TaskGroup) string {
 
 // proxyTask makes the task of the proxy beside a service.
 func proxyTask(j *api.Job, g *api.TaskGroup, s *api.Service, kind string) *api.Task {
+	proxy := asked(j, g)
+	if s.Connect.Gateway != nil {
+		proxy = proxyEnvoy // it is the one that can be a gateway
+	}
 	t := &api.Task{
-		Name:          freeName(g, job.RoleProxy+"-"+s.Name),
+		Name:          freeName(g, role(s.Connect)+"-"+s.Name),
 		Kind:          kind,
-		Lifecycle:     &api.TaskLifecycle{Hook: job.HookPrestart, Sidecar: true},
-		Driver:        defaultDriver(g, asked(j, g)),
+		Driver:        defaultDriver(g, proxy),
 		ShutdownDelay: 5 * time.Second,
 		Resources:     &api.Resources{CPU: new(250), MemoryMB: new(128)},
 		LogConfig:     &api.LogConfig{MaxFiles: new(2), MaxFileSizeMB: new(2)},
@@ -160,19 +170,22 @@ func proxyTask(j *api.Job, g *api.TaskGroup, s *api.Service, kind string) *api.T
 			{LTarget: "${attr.consul.version}", Operand: "semver", RTarget: ">= 1.8.0"},
 		},
 	}
+	if s.Connect.Gateway == nil {
+		t.Lifecycle = &api.TaskLifecycle{Hook: job.HookPrestart, Sidecar: true}
+	}
 	if own := s.Connect.SidecarTask; own != nil {
 		lay(own, t)
 	}
 	if t.Config == nil {
-		t.Config = defaultConfig(t.Driver, asked(j, g), s)
+		t.Config = defaultConfig(t.Driver, proxy, s)
 	}
 	need := func(attribute string) {
 		t.Constraints = append(t.Constraints, &api.Constraint{LTarget: "${attr." + attribute + "}", Operand: "is_set"})
 	}
 	switch command := t.Config["command"]; {
-	case asked(j, g) == proxyBuiltin && command == consul.BuiltinProgram:
+	case proxy == proxyBuiltin && command == consul.BuiltinProgram:
 		need(consul.AttributeProgram)
-	case asked(j, g) == proxyEnvoy:
+	case proxy == proxyEnvoy:
 		t.Constraints = append(t.Constraints,
 			&api.Constraint{LTarget: "${attr." + consul.AttributeGRPC + "}", Operand: ">", RTarget: "0"})
 		if command == consul.EnvoyProgram {
@@ -215,7 +228,11 @@ func defaultConfig(driver, proxy string, s *api.Service) map[string]any {
 	case program:
 		return map[string]any{"command": consul.EnvoyProgram, "args": envoy}
 	case driver == "docker" || driver == "podman":
-		return map[string]any{"image": "${meta.connect.sidecar_image}", "args": envoy}
+		image := "${meta.connect.sidecar_image}"
+		if s.Connect.Gateway != nil {
+			image = "${meta.connect.gateway_image}"
+		}
+		return map[string]any{"image": image, "args": envoy}
 	}
 	return nil
 }

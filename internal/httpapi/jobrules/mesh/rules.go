@@ -88,6 +88,8 @@ func role(c *api.ConsulConnect) string {
 		return job.RoleNative
 	case c.SidecarService != nil:
 		return job.RoleProxy
+	case c.Gateway != nil:
+		return roleOf(c.Gateway)
 	}
 	return ""
 }
@@ -119,12 +121,12 @@ func (r *rules) member(s *api.Service) {
 	if p := asked(r.j, r.g); p != proxyEnvoy && p != proxyBuiltin {
 		r.add("meta %s is %q; write %q or %q", metaProxy, p, proxyEnvoy, proxyBuiltin)
 	}
-	switch {
-	case c.Native:
+	if c.Native {
 		r.native(s)
 		return
-	case c.Gateway != nil:
-		return // it is refused by its name
+	}
+	if c.Gateway != nil {
+		r.gateway(s, c.Gateway)
 	}
 	r.network()
 	kind := string(job.KindOf(role(c), s.Name))

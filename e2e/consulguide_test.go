@@ -1,0 +1,79 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"berth/internal/testkit/consulagent"
+)
+
+// TestTheGuideOfConsulBeginsFromNothing: given a Consul that denies everything and has no token yet, when the commands
+// of the guide are typed in turn, then the agent registers a service by that service's own token, its task asks Consul
+// by one of its own, and both are gone with the job.
+func TestTheGuideOfConsulBeginsFromNothing(t *testing.T) {
+	c := consulagent.StartDenying(t)
+	page, err := os.ReadFile("../docs/guides/consul.md")
+	must(t, err)
+	_, section, found := strings.Cut(string(page), "## With access lists, from nothing")
+	section, _, ends := strings.Cut(section, "\n## ")
+	if !found || !ends {
+		t.Fatal("the guide says nothing of access lists")
+	}
+	m := newMachine(t, false)
+	dir := filepath.Join(m.root, "typed")
+	must(t, os.MkdirAll(filepath.Join(dir, "bin"), 0o700))
+	must(t, os.Symlink(consulagent.Program(t), filepath.Join(dir, "bin", "consul")))
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	t.Setenv("CONSUL_HTTP_ADDR", c.URL())
+	here := strings.NewReplacer("/etc/berth/", dir+"/", "127.0.0.1:8500", strings.TrimPrefix(c.URL(), "http://"),
+		"https://berth.example:4646", fmt.Sprintf("http://127.0.0.1:%d", m.port), "vm1:dc1", consulagent.Node+":dc1")
+	for _, f := range pageFile.FindAllStringSubmatch(section, -1) {
+		must(t, os.WriteFile(filepath.Join(dir, f[1]), []byte(here.Replace(f[2])), 0o600))
+	}
+	said, exports := map[string]string{}, ""
+	for _, block := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(section, -1) {
+		for _, line := range strings.Split(strings.ReplaceAll(block[1], "|\n", "| "), "\n") {
+			switch {
+			case strings.HasPrefix(line, "umask"), strings.HasPrefix(line, "export"):
+				exports += line + "\n"
+			case strings.HasPrefix(line, "systemctl restart"):
+				config, err := os.ReadFile(filepath.Join(dir, "consul.hcl"))
+				must(t, err)
+				m.append(strings.Replace(string(config), "{", fmt.Sprintf("{\n  address = %q", c.URL()), 1))
+				m.kill()
+				m.start()
+			case strings.HasPrefix(line, "consul catalog"):
+				m.eventually("the service in Consul", func() bool {
+					said[line] = m.shell("cd " + dir + "\n" + exports + line)
+					return strings.Contains(said[line], "shop")
+				})
+			case line != "":
+				said[line] = m.shell("cd " + dir + "\nset -e\n" + exports + here.Replace(line))
+			}
+		}
+	}
+	all := func(begins string) (out string) {
+		for line, text := range said {
+			if strings.HasPrefix(line, begins) {
+				out += text
+			}
+		}
+		return out
+	}
+	mustSay(t, "what would be written, and was", all("berth setup consul"), "Nothing was written", "7 of 7 written")
+	mustSay(t, "the task by its own token", all("berth alloc exec"), `"ServiceName":"shop"`)
+	mustSay(t, "Consul", all("consul acl token list"), `"service":"shop"`, `"task":"server"`, "berth-tasks-default")
+	secret, err := os.ReadFile(filepath.Join(dir, "bootstrap.token"))
+	must(t, err)
+	t.Setenv("CONSUL_HTTP_TOKEN", strings.TrimSpace(string(secret)))
+	m.eventually("the tokens are gone with the job", func() bool {
+		text := m.shell("consul acl token list")
+		return !strings.Contains(text, `"service":"shop"`) && !strings.Contains(text, `"task":"server"`)
+	})
+	mustSay(t, "the same again", m.shell(here.Replace("berth setup consul -jwks-url "+
+		"https://berth.example:4646/.well-known/jwks.json")), "Consul has all that it needs")
+}
