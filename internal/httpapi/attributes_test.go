@@ -122,7 +122,7 @@ func differs(t *testing.T, file, path string, written, shown any, seen map[strin
 		s, _ := shown.(map[string]any)
 		for _, k := range slices.Sorted(maps.Keys(w)) {
 			below := strings.TrimPrefix(path+"."+k, ".")
-			if path == "TaskGroups[].Volumes" {
+			if path == "TaskGroups[].Volumes" || strings.HasSuffix(path, ".EnvoyGatewayBindAddresses") {
 				below = path + "[]" // by name
 			}
 			differs(t, file, below, w[k], s[k], seen)

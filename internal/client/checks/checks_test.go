@@ -457,8 +457,8 @@ func TestTheChecksOfOneAllocHoldUpNoOthers(t *testing.T) {
 	})
 }
 
-// TestAnAgentThatEndsFindsNothing: given a script that runs in its task while the agent ends, and is ended with it, then
-// that is no answer: the task is neither said to fail nor restarted, since the next agent asks anew.
+// TestAnAgentThatEndsFindsNothing: given a script that runs in its task while the agent ends, and is ended with it,
+// then that is no answer: the task is neither said to fail nor restarted, since the next agent asks anew.
 func TestAnAgentThatEndsFindsNothing(t *testing.T) {
 	var of *rig
 	inBubble(t, func(r *rig) {

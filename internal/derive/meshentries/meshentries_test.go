@@ -36,8 +36,11 @@ func TestWhatAGatewayDoesIsWrittenAsConsulHasIt(t *testing.T) {
 						MaxConnections:        5,
 						MaxPendingRequests:    6,
 						MaxConcurrentRequests: 7,
-						RequestHeaders:        &job.HeaderModifiers{Add: map[string]string{"a": "b"}, Remove: []string{"c"}},
-						ResponseHeaders:       &job.HeaderModifiers{Set: map[string]string{"d": "e"}},
+						RequestHeaders: &job.HeaderModifiers{
+							Add:    map[string]string{"a": "b"},
+							Remove: []string{"c"},
+						},
+						ResponseHeaders: &job.HeaderModifiers{Set: map[string]string{"d": "e"}},
 					}},
 				}},
 			}}),
