@@ -152,12 +152,15 @@ $(CONSUL):
 
 # Sequences on the real program, which hold the model of it to the truth, are shorter here than consul-soak's.
 SEQUENCES := TestTheLastWritersTagsStayOnTheRealConsul
+# Sequences and the end-to-end tests wait more than they work: they run beside each other.
 test-consul: consul build $(TESTRUN) ## Test services in the real Consul
 	@CONSUL_TESTS=must $(TESTRUN) -race -count=1 -timeout 20m -skip $(SEQUENCES) ./internal/port/consul/... \
 		./internal/client/servicesync ./internal/derive/envoy
-	@CONSUL_TESTS=must $(PLAIN) $(TESTRUN) -count=1 -timeout 10m -run $(SEQUENCES) ./internal/client/servicesync \
-		-rapid.checks=40 -rapid.steps=6
-	@CONSUL_TESTS=must $(PLAIN) $(TESTRUN) -count=1 -timeout 20m -run Consul ./e2e
+	@export CONSUL_TESTS=must; \
+	$(PLAIN) $(TESTRUN) -count=1 -timeout 10m -run $(SEQUENCES) ./internal/client/servicesync \
+		-rapid.checks=40 -rapid.steps=6 & first=$$!; second=0; \
+	$(PLAIN) $(TESTRUN) -count=1 -timeout 20m -run Consul ./e2e || second=$$?; \
+	wait $$first && exit $$second
 
 # Sequences of all that befalls services, on a model of Consul and on Consul itself.
 consul-soak: consul
