@@ -218,9 +218,12 @@ func (s *standin) removeCheck(r *http.Request, _ map[string]any) any {
 
 func (s *standin) catalog(r *http.Request, _ map[string]any) any {
 	all := []any{}
+	filter := r.URL.Query().Get("filter")
 	if r.PathValue("machine") == s.name {
-		for _, one := range s.shown {
-			all = append(all, one)
+		for id, one := range s.shown {
+			if filter == "" || filter == "ID == "+strconv.Quote(id) {
+				all = append(all, one)
+			}
 		}
 	}
 	return map[string]any{"Services": all}

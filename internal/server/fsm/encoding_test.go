@@ -82,9 +82,9 @@ func fill(v reflect.Value, n *int) {
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		v.SetInt(int64(*n % 100))
+		v.SetInt(int64(1 + *n%99))
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		v.SetUint(uint64(*n % 100))
+		v.SetUint(uint64(1 + *n%99))
 	case reflect.Float32, reflect.Float64:
 		v.SetFloat(1.5)
 	case reflect.Interface:
