@@ -63,8 +63,8 @@ func parts(e *kit.Env, o Options) []part {
 	return list
 }
 
-// commands are those of the part that has one of the given name, or all when none has. To make all of them takes a tenth
-// of the time that a short command has.
+// commands are those of the part that has one of the given name, or all when none has. To make all of them takes a
+// tenth of the time that a short command has.
 func commands(e *kit.Env, o Options, name string) []*kit.Command {
 	all := parts(e, o)
 	if i := slices.IndexFunc(all, func(p part) bool { return slices.Contains(p.names, name) }); i >= 0 {

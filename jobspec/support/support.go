@@ -247,7 +247,11 @@ var ignoredRules = sync.OnceValue(func() []rule {
 		{path: "Dispatched", name: "Dispatched", why: whyLaunched},
 		{path: "DispatchIdempotencyToken", name: "DispatchIdempotencyToken", why: whyLaunched},
 		{path: "Payload", name: "Payload", why: whyLaunched},
-		{path: "TaskGroups[].Networks[].MBits", name: "network mbits", why: "is deprecated and has no effect; remove it"},
+		{
+			path: "TaskGroups[].Networks[].MBits",
+			name: "network mbits",
+			why:  "is deprecated and has no effect; remove it",
+		},
 		{
 			path: "TaskGroups[].Tasks[].Templates[].VaultGrace",
 			name: "template vault_grace",

@@ -34,7 +34,8 @@ func TestAJobThatIsAsWantedIsAskedForOnce(t *testing.T) {
 		var mu sync.Mutex
 		var asked []string
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			path, index, out := r.URL.Path, 7, any([]any{})
+			path, out := r.URL.Path, any([]any{})
+			index := 7
 			switch {
 			case strings.HasSuffix(path, "/job/j"):
 				out = &api.Job{ID: new("j"), Type: new("service"), JobModifyIndex: new(uint64(3))}

@@ -35,9 +35,11 @@ func machineOf(goarch string) (*machine, error) {
 	m, table := &machine{numbers: map[string]int{}}, ""
 	switch goarch {
 	case "amd64":
-		m.name, m.audit, table = "x86_64", unix.AUDIT_ARCH_X86_64, amd64
+		m.name, m.audit = "x86_64", unix.AUDIT_ARCH_X86_64
+		table = amd64
 	case "arm64":
-		m.name, m.audit, table = "aarch64", unix.AUDIT_ARCH_AARCH64, arm64
+		m.name, m.audit = "aarch64", unix.AUDIT_ARCH_AARCH64
+		table = arm64
 	default:
 		return nil, fault.New(fault.Unsupported, "make", "the filter of system calls", "there is no table for "+goarch)
 	}

@@ -51,21 +51,19 @@ func (s Visibility) Of(ns ids.Namespace, key string) string {
 	return ""
 }
 
-func events() []entry {
-	return []entry{
-		// Each event is judged when it is sent; to follow them takes the right to some of those that are asked for.
-		opens(wire.EventStream, func(r *wire.EventRequest, _ *state.Snap) (out []need) {
-			for _, topic := range slices.Sorted(maps.Keys(r.Topics)) {
-				if s, known := Topics[topic]; known {
-					out = append(out, s.needs(r.Namespace, s.Any))
-				}
+var events = []entry{
+	// Each event is judged when it is sent; to follow them takes the right to some of those that are asked for.
+	opens(wire.EventStream, func(r *wire.EventRequest, _ *state.Snap) (out []need) {
+		for _, topic := range slices.Sorted(maps.Keys(r.Topics)) {
+			if s, known := Topics[topic]; known {
+				out = append(out, s.needs(r.Namespace, s.Any))
 			}
-			if len(out) == 0 {
-				out = append(out, byJobs.needs(r.Namespace, acl.ReadJob, acl.CSIReadVolume))
-			}
-			return out
-		}),
-	}
+		}
+		if len(out) == 0 {
+			out = append(out, byJobs.needs(r.Namespace, acl.ReadJob, acl.CSIReadVolume))
+		}
+		return out
+	}),
 }
 
 func (s Visibility) needs(ns ids.Namespace, any ...acl.Capability) need {

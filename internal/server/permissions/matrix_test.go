@@ -234,7 +234,7 @@ func TestEveryPersonMayWhatTheTableSays(t *testing.T) {
 		}
 		seen[c.method], seen[c.what] = true, true
 	}
-	for _, m := range slices.Sorted(maps.Keys(table())) {
+	for _, m := range slices.Sorted(maps.Keys(table)) {
 		if !seen[m] {
 			t.Errorf("nobody is asked about %s", m)
 		}

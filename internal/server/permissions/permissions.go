@@ -52,7 +52,7 @@ func (c *Caller) Powerless() bool { return c.Rules.Nothing() && c.Workload == ni
 func Judge(
 	s *state.Snap, w *state.Watch, p wire.Person, method string, req any, passed bool, now time.Time,
 ) (*Caller, error) {
-	e, known := table()[method]
+	e, known := table[method]
 	switch {
 	case !known:
 		return nil, denied("nothing says who may call "+method, "")
@@ -94,16 +94,16 @@ func Judge(
 
 // ForNobody tells methods that no person may call on any server.
 func ForNobody(method string) bool {
-	e, known := table()[method]
+	e, known := table[method]
 	return !known || e.who == nodes || e.who == servers
 }
 
 // AtServers tells methods that persons call by the surface of a server's own agent alone.
-func AtServers(method string) bool { return table()[method].who == atServers }
+func AtServers(method string) bool { return table[method].who == atServers }
 
 // Known tells whether the table says who may call a method.
 func Known(method string) bool {
-	_, known := table()[method]
+	_, known := table[method]
 	return known
 }
 

@@ -2,22 +2,19 @@ package permissions
 
 import (
 	"slices"
-	"sync"
 
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
 
-// table has an entry for every method that servers answer. What is not in it nobody may call. It is made when it is
-// first asked, which the command line never does.
-var table = sync.OnceValue(func() map[string]entry {
+// table has an entry for every method that servers answer. What is not in it nobody may call.
+var table = func() map[string]entry {
 	out := map[string]entry{}
-	for _, e := range slices.Concat(cluster(), ofNodes(), jobs(), deployments(), allocs(), storage(), acls(),
-		variables(), events()) {
+	for _, e := range slices.Concat(cluster, ofNodes, jobs, deployments, allocs, storage, acls, variables, events) {
 		out[e.method] = e
 	}
 	return out
-})
+}()
 
 // asks says what a method needs.
 func asks[Req, Rep any](m wire.Method[Req, Rep], needs func(*Req, *state.Snap) []need) entry {

@@ -9,25 +9,23 @@ import (
 	"berth/internal/wire"
 )
 
-func variables() []entry {
-	return []entry{
-		// It shows what the caller may list.
-		asks(wire.VariableList, always[wire.Query](nil)),
-		asks(wire.VariableGet, func(r *wire.Ref[string], _ *state.Snap) []need {
-			return atPath(r.Namespace, r.ID, acl.Read)
-		}),
-		asks(wire.VariablePut, func(r *wire.VariablePutRequest, _ *state.Snap) []need {
-			return atPath(r.Namespace, r.Path, acl.Write)
-		}),
-		asks(wire.VariableDelete, func(r *wire.VariableDeleteRequest, _ *state.Snap) []need {
-			return atPath(r.Namespace, r.Path, acl.Destroy)
-		}),
-		asks(wire.VariableAcquire, func(r *wire.VariableAcquireRequest, _ *state.Snap) []need {
-			return atPath(r.Namespace, r.Path, acl.Write)
-		}),
-		asks(wire.VariableRenew, ofLock),
-		asks(wire.VariableRelease, ofLock),
-	}
+var variables = []entry{
+	// It shows what the caller may list.
+	asks(wire.VariableList, always[wire.Query](nil)),
+	asks(wire.VariableGet, func(r *wire.Ref[string], _ *state.Snap) []need {
+		return atPath(r.Namespace, r.ID, acl.Read)
+	}),
+	asks(wire.VariablePut, func(r *wire.VariablePutRequest, _ *state.Snap) []need {
+		return atPath(r.Namespace, r.Path, acl.Write)
+	}),
+	asks(wire.VariableDelete, func(r *wire.VariableDeleteRequest, _ *state.Snap) []need {
+		return atPath(r.Namespace, r.Path, acl.Destroy)
+	}),
+	asks(wire.VariableAcquire, func(r *wire.VariableAcquireRequest, _ *state.Snap) []need {
+		return atPath(r.Namespace, r.Path, acl.Write)
+	}),
+	asks(wire.VariableRenew, ofLock),
+	asks(wire.VariableRelease, ofLock),
 }
 
 func ofLock(r *wire.VariableLockRequest, _ *state.Snap) []need {
