@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"berth/api"
@@ -26,11 +25,11 @@ func (f Field) String() string { return f.Name + " is not built yet: " + f.Why }
 
 // Unsupported lists the members of a job that are set to something which is not built yet. Nil, empty values and the
 // documented defaults are never listed. A job with such members must be refused: nothing is dropped in silence.
-func Unsupported(job *api.Job) []Field { return applyRules(job, unsupportedRules()) }
+func Unsupported(job *api.Job) []Field { return applyRules(job, unsupportedRules) }
 
 // Ignored lists the members of a job that are accepted for the sake of old job files and have no effect; each is
 // worth a warning. Name is the member and Why the advice.
-func Ignored(job *api.Job) []Field { return applyRules(job, ignoredRules()) }
+func Ignored(job *api.Job) []Field { return applyRules(job, ignoredRules) }
 
 // Rule is a member of a job that may not ask for something, or asks in vain.
 type Rule struct {
@@ -41,10 +40,10 @@ type Rule struct {
 }
 
 // NotBuilt lists what Unsupported looks for.
-func NotBuilt() []Rule { return shownRules(unsupportedRules()) }
+func NotBuilt() []Rule { return shownRules(unsupportedRules) }
 
 // WithoutEffect lists what Ignored looks for.
-func WithoutEffect() []Rule { return shownRules(ignoredRules()) }
+func WithoutEffect() []Rule { return shownRules(ignoredRules) }
 
 func shownRules(rules []rule) []Rule {
 	out := make([]Rule, 0, len(rules))
@@ -79,43 +78,41 @@ const (
 	whyDevices    = "only cpu, cores, memory, memory_max, pids and devices can be asked for"
 )
 
-var unsupportedRules = sync.OnceValue(func() []rule {
-	return slices.Concat([]rule{
-		{path: "AllAtOnce", name: "all_at_once", why: whyLeaveOut},
-		{path: "Multiregion", name: "multiregion", why: "there is one region; register the job in each"},
-		{path: "UI", name: "ui", why: "there is no web page that would show it"},
-		{path: "ConsulNamespace", name: "consul namespace", why: whyConsul, accept: []any{"default"}},
-		{path: "VaultNamespace", name: "vault", why: whyVault},
+var unsupportedRules = slices.Concat([]rule{
+	{path: "AllAtOnce", name: "all_at_once", why: whyLeaveOut},
+	{path: "Multiregion", name: "multiregion", why: "there is one region; register the job in each"},
+	{path: "UI", name: "ui", why: "there is no web page that would show it"},
+	{path: "ConsulNamespace", name: "consul namespace", why: whyConsul, accept: []any{"default"}},
+	{path: "VaultNamespace", name: "vault", why: whyVault},
 
-		{path: "TaskGroups[].EphemeralDisk.Sticky", name: "ephemeral_disk sticky", why: "keep data on a volume"},
-		{path: "TaskGroups[].EphemeralDisk.Migrate", name: "ephemeral_disk migrate", why: "keep data on a volume"},
-		{path: "TaskGroups[].Volumes[].Sticky", name: "sticky", why: "name a volume of one node as source"},
+	{path: "TaskGroups[].EphemeralDisk.Sticky", name: "ephemeral_disk sticky", why: "keep data on a volume"},
+	{path: "TaskGroups[].EphemeralDisk.Migrate", name: "ephemeral_disk migrate", why: "keep data on a volume"},
+	{path: "TaskGroups[].Volumes[].Sticky", name: "sticky", why: "name a volume of one node as source"},
 
-		{path: "TaskGroups[].Tasks[].Vault", name: "vault", why: whyVault},
-		{
-			path:   "TaskGroups[].Tasks[].Secrets[].Provider",
-			name:   "secret provider",
-			why:    "the variables of the servers alone can be read; write provider = \"nomad\"",
-			accept: []any{"nomad"},
-		},
-		{
-			path: "TaskGroups[].Tasks[].Secrets[].Env",
-			name: "secret env",
-			why:  "it is for providers that are programs, which are not built; remove it",
-		},
-		{path: "TaskGroups[].Tasks[].Actions", name: "action", why: "use alloc exec"},
-		{path: "TaskGroups[].Tasks[].Schedule", name: "schedule", why: whyLeaveOut},
-		{path: "TaskGroups[].Tasks[].Identity.ServiceName", name: "identity service_name", why: whyIdentityOf},
-		{
-			path: "TaskGroups[].Tasks[].Templates[].ChangeScript.RunOnFirstRender",
-			name: "template change_script run_on_first_render",
-			why:  "have a poststart task do it",
-		},
-	}, taskRules("TaskGroups[].Tasks[]"), networkRules("TaskGroups[].Networks[]"),
-		updateRules(""), updateRules("TaskGroups[]."),
-		consulRules("TaskGroups[].Consul"), consulRules("TaskGroups[].Tasks[].Consul"),
-		serviceRules("TaskGroups[].Services[]"), serviceRules("TaskGroups[].Tasks[].Services[]"))
-})
+	{path: "TaskGroups[].Tasks[].Vault", name: "vault", why: whyVault},
+	{
+		path:   "TaskGroups[].Tasks[].Secrets[].Provider",
+		name:   "secret provider",
+		why:    "the variables of the servers alone can be read; write provider = \"nomad\"",
+		accept: []any{"nomad"},
+	},
+	{
+		path: "TaskGroups[].Tasks[].Secrets[].Env",
+		name: "secret env",
+		why:  "it is for providers that are programs, which are not built; remove it",
+	},
+	{path: "TaskGroups[].Tasks[].Actions", name: "action", why: "use alloc exec"},
+	{path: "TaskGroups[].Tasks[].Schedule", name: "schedule", why: whyLeaveOut},
+	{path: "TaskGroups[].Tasks[].Identity.ServiceName", name: "identity service_name", why: whyIdentityOf},
+	{
+		path: "TaskGroups[].Tasks[].Templates[].ChangeScript.RunOnFirstRender",
+		name: "template change_script run_on_first_render",
+		why:  "have a poststart task do it",
+	},
+}, taskRules("TaskGroups[].Tasks[]"), networkRules("TaskGroups[].Networks[]"),
+	updateRules(""), updateRules("TaskGroups[]."),
+	consulRules("TaskGroups[].Consul"), consulRules("TaskGroups[].Tasks[].Consul"),
+	serviceRules("TaskGroups[].Services[]"), serviceRules("TaskGroups[].Tasks[].Services[]"))
 
 // taskRules are about tasks, and about what is laid over those of proxies.
 func taskRules(at string) []rule {
@@ -241,25 +238,19 @@ func serviceIgnored(at string) (out []rule) {
 	return out
 }
 
-var ignoredRules = sync.OnceValue(func() []rule {
-	return slices.Concat([]rule{
-		{path: "ParentID", name: "ParentID", why: whyLaunched},
-		{path: "Dispatched", name: "Dispatched", why: whyLaunched},
-		{path: "DispatchIdempotencyToken", name: "DispatchIdempotencyToken", why: whyLaunched},
-		{path: "Payload", name: "Payload", why: whyLaunched},
-		{
-			path: "TaskGroups[].Networks[].MBits",
-			name: "network mbits",
-			why:  "is deprecated and has no effect; remove it",
-		},
-		{
-			path: "TaskGroups[].Tasks[].Templates[].VaultGrace",
-			name: "template vault_grace",
-			why:  "is deprecated and has no effect; remove it",
-		},
-	}, taskIgnored("TaskGroups[].Tasks[]"), serviceIgnored("TaskGroups[].Services[]"),
-		serviceIgnored("TaskGroups[].Tasks[].Services[]"))
-})
+var ignoredRules = slices.Concat([]rule{
+	{path: "ParentID", name: "ParentID", why: whyLaunched},
+	{path: "Dispatched", name: "Dispatched", why: whyLaunched},
+	{path: "DispatchIdempotencyToken", name: "DispatchIdempotencyToken", why: whyLaunched},
+	{path: "Payload", name: "Payload", why: whyLaunched},
+	{path: "TaskGroups[].Networks[].MBits", name: "network mbits", why: "is deprecated and has no effect; remove it"},
+	{
+		path: "TaskGroups[].Tasks[].Templates[].VaultGrace",
+		name: "template vault_grace",
+		why:  "is deprecated and has no effect; remove it",
+	},
+}, taskIgnored("TaskGroups[].Tasks[]"), serviceIgnored("TaskGroups[].Services[]"),
+	serviceIgnored("TaskGroups[].Tasks[].Services[]"))
 
 // taskIgnored are members of tasks, and of what is laid over those of proxies.
 func taskIgnored(at string) []rule {

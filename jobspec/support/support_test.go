@@ -79,7 +79,7 @@ func something(v reflect.Value, steps []string) any {
 // Given each rule of what is not built, when a job sets that very member to something, then exactly that is refused;
 // when it has the documented default or nothing, then nothing is.
 func TestEveryRuleOfWhatIsNotBuilt(t *testing.T) {
-	for _, rule := range unsupportedRules() {
+	for _, rule := range unsupportedRules {
 		steps := strings.Split(rule.path, ".")
 		bad := []any{something(reflect.ValueOf(api.Job{}), steps)}
 		fine := rule.accept
@@ -128,7 +128,7 @@ func provided(job *api.Job, provider string) {
 // Given old members without effect, when a job sets them, then they are named for a warning and not refused; what means
 // something to Consul is not named where it is the provider, as it is of services that name none.
 func TestIgnoredMembersAreNamed(t *testing.T) {
-	for _, rule := range ignoredRules() {
+	for _, rule := range ignoredRules {
 		steps := strings.Split(rule.path, ".")
 		job := &api.Job{}
 		set(reflect.ValueOf(job).Elem(), steps, something(reflect.ValueOf(api.Job{}), steps))

@@ -32,7 +32,8 @@ type machine struct {
 var thisMachine = sync.OnceValues(func() (*machine, error) { return machineOf(runtime.GOARCH) })
 
 func machineOf(goarch string) (*machine, error) {
-	m, table := &machine{numbers: map[string]int{}}, ""
+	m := &machine{numbers: map[string]int{}}
+	var table string
 	switch goarch {
 	case "amd64":
 		m.name, m.audit = "x86_64", unix.AUDIT_ARCH_X86_64
