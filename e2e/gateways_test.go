@@ -140,6 +140,11 @@ func TestGatewaysAreKnownInConsul(t *testing.T) {
 			t.Errorf("%s: Envoy does not begin with its own token: %v", name, err)
 		}
 	}
+	m.eventually("the servers say that Consul has heard of both", func() bool {
+		all, err := m.api.Jobs().ConsulEntries(t.Context(), "gateways", nil)
+		must(t, err)
+		return len(all) == 2 && all[0].Name == "edge" && all[0].Written && all[1].Name == "exit" && all[1].Written
+	})
 	m.run(strings.ReplaceAll(text, "BEHIND", "shop"))
 	m.eventually("what the job says anew", func() bool {
 		return strings.Contains(entry("ingress-gateway", "edge"), `"Name":"shop"`)

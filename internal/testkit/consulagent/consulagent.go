@@ -266,8 +266,8 @@ func (a *Agent) Do(method, path string, body, v any) {
 	}
 }
 
-// leaderless reports whether an answer says that nobody leads Consul's servers at the moment, as when the machine was so
-// busy that the one there is took itself for cut off: what was asked was not begun.
+// leaderless reports whether an answer says that nobody leads Consul's servers at the moment, as when the machine is
+// so busy that the one that there is takes itself for cut off: what was asked was not begun.
 func leaderless(status int, said []byte) bool {
 	return status == http.StatusInternalServerError && (bytes.Contains(said, []byte("No cluster leader")) ||
 		bytes.Contains(said, []byte("Not ready to serve consistent reads")))
