@@ -179,7 +179,11 @@ func (l *Log) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case failure = <-l.machine.damage.found:
-		l.cfg.Log.Error("the log is damaged; this server stops", "error", failure)
+		says := "the log is damaged; this server stops"
+		if fault.Has(failure, fault.Conflict) {
+			says = "the others do not have the state that was restored here; this server stops"
+		}
+		l.cfg.Log.Error(says, "error", failure)
 	case failure = <-failed:
 		l.cfg.Log.Error("the log can't be written any more; this server stops", "error", failure)
 	}
@@ -218,7 +222,7 @@ func (l *Log) open(ctx context.Context, g *lifecycle.Group, store *guard, snaps 
 	if lone {
 		_, trans = raft.NewInmemTransport(raft.ServerAddress(l.cfg.ID))
 	} else {
-		c, trans = newChecked(trans, l.cfg.Log, store)
+		c, trans = newChecked(trans, l.cfg.Log, store, snaps)
 		g.Go("arrivals", func() error { c.run(ctx); return nil })
 	}
 	rc := l.raftConfig(lone, notify)

@@ -38,6 +38,13 @@ func (l *Log) check(ctx context.Context) (files.Found, error) {
 	if err := files.DropUnfinished(l.cfg.Dir); err != nil {
 		return files.Found{}, err
 	}
+	w, err := files.Abandon(l.cfg.Dir)
+	if err == nil && w != nil {
+		err = l.rejoin(ctx, w)
+	}
+	if err != nil {
+		return files.Found{}, err
+	}
 	found, err := files.Check(l.cfg.Dir)
 	lone := l.cfg.Transport == nil
 	switch {
