@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,6 +40,7 @@ type guard struct {
 	sick     atomic.Pointer[error] // why nothing more is written
 	starved  atomic.Pointer[error] // why a stable write waits
 	full     atomic.Bool           // the last new work was refused for want of room
+	votesAt  atomic.Uint64         // it votes once it has this entry of the others; 0: it may
 }
 
 func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (*guard, error) {
@@ -149,6 +151,9 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 		}
 		return err
 	}
+	if err := g.reached(entries[len(entries)-1].Index); err != nil {
+		return err
+	}
 	g.counters.append(entries)
 	if g.unheld += len(entries); g.unheld >= files.HeldEvery {
 		g.hold()
@@ -211,6 +216,9 @@ func (g *guard) Set(key, val []byte) error {
 
 // SetUint64 stores a number of Raft's own.
 func (g *guard) SetUint64(key []byte, val uint64) error {
+	if err := g.silence(); err != nil && bytes.Equal(key, files.VoteTerm) {
+		return err // the library gives no vote that it could not write
+	}
 	return g.stable(func() error { return g.votes.Follow(g.WAL, g.WAL.SetUint64(key, val)) })
 }
 

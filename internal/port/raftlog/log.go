@@ -162,6 +162,7 @@ func (l *Log) Run(ctx context.Context) error {
 	if err != nil {
 		return files.Classify(err, "open snapshots", l.cfg.Dir)
 	}
+	snaps.Wrote = store.reached
 	g, gctx := lifecycle.NewGroup(ctx)
 	r, trans, err := l.open(gctx, g, store, snaps, notify)
 	if err != nil {
@@ -206,6 +207,7 @@ func (l *Log) guarded(found files.Found, failed chan<- error) (*guard, error) {
 		return nil, err
 	}
 	l.opened(store, found)
+	store.votesAt.Store(found.Overruled)
 	if err := l.dropOvertaken(store, found); err != nil {
 		store.close()
 		return nil, err
@@ -234,7 +236,7 @@ func (l *Log) open(ctx context.Context, g *lifecycle.Group, store *guard, snaps 
 	for _, v := range l.cfg.Voters {
 		first = append(first, raft.Server{ID: raft.ServerID(v.ID), Address: raft.ServerAddress(v.Address)})
 	}
-	if len(first) > 0 {
+	if len(first) > 0 && store.silence() == nil {
 		if err := l.bootstrap(store, snaps, first); err != nil {
 			return nil, nil, files.Classify(err, "bootstrap log", l.cfg.Dir)
 		}

@@ -38,11 +38,7 @@ func (l *Log) check(ctx context.Context) (files.Found, error) {
 	if err := files.DropUnfinished(l.cfg.Dir); err != nil {
 		return files.Found{}, err
 	}
-	w, err := files.Abandon(l.cfg.Dir)
-	if err == nil && w != nil {
-		err = l.rejoin(ctx, w)
-	}
-	if err != nil {
+	if err := files.Abandon(l.cfg.files()); err != nil {
 		return files.Found{}, err
 	}
 	found, err := files.Check(l.cfg.Dir)

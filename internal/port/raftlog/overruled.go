@@ -1,7 +1,6 @@
 package raftlog
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/hashicorp/raft"
@@ -16,12 +15,11 @@ import (
 // library knows no way back from there: a snapshot counts as agreed on, so that this server would keep the state that
 // nobody else has, and take no entry of the new leader, or apply the next ones to the wrong state.
 
-// overruled ends this server if the leader has another entry in the place of the last one of this server's newest
-// snapshot: what was agreed on every later leader has, so that this was not. The next start takes the leader's.
+// overruled ends this server if the leader does not have the last entry of this server's newest snapshot: what was agreed
+// on every later leader has, so that this was not. The next start takes the leader's.
 func (c *checked) overruled(req *raft.AppendEntriesRequest) error {
 	mine := c.snaps.Reach()
-	theirs, known := termAt(req, mine.Index)
-	if !known || theirs == mine.Term {
+	if has(req, mine) {
 		return nil
 	}
 	term, err := c.store.GetUint64(files.CurrentTerm)
@@ -39,28 +37,44 @@ func (c *checked) overruled(req *raft.AppendEntriesRequest) error {
 	return err
 }
 
-// termAt is the term that the sender has for an entry, if it says so.
-func termAt(req *raft.AppendEntriesRequest, index uint64) (term uint64, known bool) {
-	if index == 0 {
-		return 0, false
-	}
-	if req.PrevLogEntry == index {
-		return req.PrevLogTerm, true
+// has tells whether the sender has an entry, as far as it says: it may have another one in its place, or its log may end
+// before. A request without entries follows on the last one that the sender had as it began to lead.
+func has(req *raft.AppendEntriesRequest, r files.Reach) bool {
+	switch {
+	case r.Index == 0 || req.PrevLogEntry == 0 && len(req.Entries) == 0: // no snapshot, or no word of any entry
+		return true
+	case req.PrevLogEntry == r.Index:
+		return req.PrevLogTerm == r.Term
+	case req.PrevLogEntry < r.Index && len(req.Entries) == 0:
+		return req.Term <= r.Term
 	}
 	for _, e := range req.Entries {
-		if e.Index == index {
-			return e.Term, true
+		if e.Index == r.Index {
+			return e.Term == r.Term
 		}
 	}
-	return 0, false
+	return true
 }
 
-// rejoin takes the others' state in the place of one that was overruled.
-func (l *Log) rejoin(ctx context.Context, w *files.Wound) error {
-	l.cfg.Log.Warn("the state that was restored here was never agreed on, and is dropped; this server neither votes "+
-		"nor leads before it has got the others'", logkey.Path, l.cfg.Dir, "missing", missing(w))
-	if err := l.mend(ctx, w); err != nil {
+// silence says that a server does not vote, for itself or another one, because it has lost what it acknowledged.
+func (g *guard) silence() error {
+	if index := g.votesAt.Load(); index > 0 {
+		return fault.New(fault.Unavailable, "vote", g.dir, fmt.Sprintf(
+			"the state that was restored here was overruled, and the others' entries up to %d are not here yet", index))
+	}
+	return nil
+}
+
+// reached ends the silence once all up to an entry is on disk, before that is acknowledged. The leader that overruled
+// this server has all that this one ever helped to commit before the entry in the place of the overruled one.
+func (g *guard) reached(index uint64) error {
+	if at := g.votesAt.Load(); at == 0 || index < at {
+		return nil
+	}
+	if err := files.Settle(g.dir); err != nil {
 		return err
 	}
-	return files.Settle(l.cfg.Dir)
+	g.votesAt.Store(0)
+	g.log.Info("this server has the others' state, and votes again", logkey.Index, index)
+	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hashicorp/raft"
+
 	"berth/internal/base/fault"
 	"berth/internal/port/raftlog/files"
 )
@@ -187,9 +189,9 @@ func (c *cluster) snapshots(but ...*member) {
 	}
 }
 
-// Given a server that was overruled and has dropped its state, when it is killed before it has the others', and one of
-// them is away, then it gives no vote that would elect one that lacks what was acknowledged: all of it is there again
-// when both are.
+// Given a server that was overruled, when it has dropped its state and nobody leads of whom it gets the others', then it
+// neither votes nor leads, where it knows the members and where its log tells of itself alone; when one leads again all
+// have all that was acknowledged.
 func TestAnOverruledServerVotesWhenItHasTheOthersState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -321,5 +323,37 @@ func TestARestoreWhoseOthersAreKilledLeavesOneState(t *testing.T) {
 				t.Errorf("the server was overruled: %t, and all have %v", overruled, got)
 			}
 		})
+	}
+}
+
+// Given a snapshot, when a leader sends something, then it is overruled if that leader has another entry in the place of
+// its last one, or a later leader's log ends before; a request from which that cannot be told overrules nothing.
+func TestWhoOverrulesASnapshot(t *testing.T) {
+	mine := files.Reach{Index: 10, Term: 3}
+	for name, c := range map[string]struct {
+		term, prev, prevTerm uint64
+		entries              string // terms of what follows
+		has                  bool
+	}{
+		"a heartbeat":                      {4, 0, 0, "", true},
+		"the same entry before":            {4, 10, 3, "4", true},
+		"another entry before":             {4, 10, 4, "4", false},
+		"the same entry among others":      {4, 8, 3, "333", true},
+		"another entry among others":       {4, 8, 3, "344", false},
+		"another entry at the end":         {4, 9, 3, "4", false},
+		"entries beyond it":                {4, 11, 3, "44", true},
+		"a piece that ends before it":      {4, 5, 3, "33", true},
+		"nothing, at the end of a log":     {4, 9, 3, "", false},
+		"nothing, from the one that wrote": {3, 9, 3, "", true},
+		"nothing, beyond it":               {4, 12, 4, "", true},
+	} {
+		req := &raft.AppendEntriesRequest{Term: c.term, PrevLogEntry: c.prev, PrevLogTerm: c.prevTerm}
+		req.Entries = entries(c.prev+1, c.entries)
+		if got := has(req, mine); got != c.has {
+			t.Errorf("%s: %t", name, got)
+		}
+		if has(req, files.Reach{}) != true {
+			t.Errorf("%s overrules a server without a snapshot", name)
+		}
 	}
 }

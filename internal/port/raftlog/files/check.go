@@ -42,6 +42,8 @@ type Found struct {
 	// Unmade: the last segment's file is not what it is when its first entry is stored. Either none was, or all are
 	// lost.
 	Unmade bool
+	// Overruled is up to which entry this server must have the others' before it votes; 0: it may.
+	Overruled uint64
 	// Warnings name what is damaged and not needed, because something older replaces it.
 	Warnings []error
 	// NoVote is set when nothing says any more how this server has voted: others cannot mend that.
@@ -52,7 +54,11 @@ type Found struct {
 // Damaged and cannot be done without. It changes nothing.
 func Check(dir string) (Found, error) {
 	c := dirCheck{dir: dir, wal: filepath.Join(dir, "wal")}
-	err := c.all()
+	r, err := overruled(dir)
+	if err == nil {
+		c.found.Overruled = r.Index
+		err = c.all()
+	}
 	c.votes()
 	return c.found, err
 }

@@ -9,13 +9,14 @@ import (
 	"path/filepath"
 
 	"berth/internal/base/durable"
+	"berth/internal/base/logkey"
 )
 
 // A state that is put in place of another is a snapshot of the server that leads, before any other server has it. If it
 // leads no more by then, the others go on without: that snapshot is the only one that may hold what was never agreed
-// on. It takes the place of entries that this server has acknowledged, and must get back before it votes.
+// on. It took the place of entries that this server has acknowledged, and must get back before it votes.
 
-// overruledFile names the snapshot that is none of the others' history, until the log is theirs.
+// overruledFile names the snapshot that is none of the others' history, until this server has theirs.
 const overruledFile = "overruled.json"
 
 // Reach is the last entry of a snapshot.
@@ -33,39 +34,41 @@ func Overrule(dir string, r Reach) error {
 	return Classify(err, "note an overruled state in", dir)
 }
 
-// Abandon removes the snapshot that was overruled, and returns a log that lacks all that no snapshot before it holds.
-// nil: none was. It may be called again, until Settle.
-func Abandon(dir string) (*Wound, error) {
+// overruled is the snapshot that was overruled; zero: none was.
+func overruled(dir string) (r Reach, err error) {
 	path := filepath.Join(dir, overruledFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return Reach{}, nil
 	}
-	var r Reach
 	if err == nil {
 		err = json.Unmarshal(data, &r)
 	}
-	if err == nil {
-		err = removeSnapshots(filepath.Join(dir, "snapshots"), r)
-	}
-	if err != nil {
-		return nil, Classify(err, "drop an overruled state from", path)
-	}
-	w, err := Sift(dir)
-	if err != nil {
-		return nil, err
-	}
-	w.Head, w.Tail = nil, nil
-	w.From, w.To = max(w.Snapshot, 1), 0
-	return w, nil
+	return r, Classify(err, "read", path)
 }
 
-// Settle forgets that a state was overruled: the log is the others'.
+// Abandon drops the snapshot that was overruled, and all entries: none of those before it are left, and those behind it
+// are no others'. The vote stays. It may be called again, until Settle.
+func Abandon(cfg Options) error {
+	r, err := overruled(cfg.Dir)
+	if err != nil || r.Index == 0 {
+		return err
+	}
+	if err := removeSnapshots(filepath.Join(cfg.Dir, "snapshots"), r); err != nil {
+		return Classify(err, "drop an overruled state from", cfg.Dir)
+	}
+	w, err := Sift(cfg.Dir)
+	if err != nil {
+		return err
+	}
+	cfg.Log.Warn("the state that was restored here was never agreed on, and is dropped; this server neither votes nor "+
+		"leads before it has got the others'", logkey.Path, cfg.Dir, "entry", r.Index)
+	return w.Rebuild(cfg, nil)
+}
+
+// Settle forgets that a state was overruled: this server has what the others have in its place.
 func Settle(dir string) error {
 	err := os.Remove(filepath.Join(dir, overruledFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err == nil {
 		err = durable.SyncDir(dir)
 	}

@@ -30,6 +30,8 @@ const KeptSnapshots = 2
 // it drops the entries that a snapshot holds as soon as it is closed.
 type Snapshots struct {
 	*raft.FileSnapshotStore
+	// Wrote hears up to which entry a snapshot reaches that is on disk, before anybody else does; nil: nobody hears.
+	Wrote func(index uint64) error
 	dir   string
 	reach atomic.Pointer[Reach] // of the newest
 }
@@ -120,7 +122,10 @@ func (s *snapshotSink) Close() error {
 		return err
 	}
 	s.of.reach.Store(&s.reach)
-	return sealMeta(strings.TrimSuffix(s.dir, ".tmp"))
+	if err := sealMeta(strings.TrimSuffix(s.dir, ".tmp")); err != nil || s.of.Wrote == nil {
+		return err
+	}
+	return s.of.Wrote(s.reach.Index)
 }
 
 // metaSum is the file beside a snapshot's meta.json that has its checksum: the library has one of the state alone.
