@@ -158,11 +158,10 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 	defer store.close()
 	notify := make(chan bool, 16)
-	snaps, err := files.OpenSnapshots(l.cfg.Dir, files.NewLogger(l.cfg.Log))
+	snaps, err := l.snapshots(store)
 	if err != nil {
-		return files.Classify(err, "open snapshots", l.cfg.Dir)
+		return err
 	}
-	snaps.Wrote = store.reached
 	g, gctx := lifecycle.NewGroup(ctx)
 	r, trans, err := l.open(gctx, g, store, snaps, notify)
 	if err != nil {
@@ -180,11 +179,7 @@ func (l *Log) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case failure = <-l.machine.damage.found:
-		says := "the log is damaged; this server stops"
-		if fault.Has(failure, fault.Conflict) {
-			says = "the others do not have the state that was restored here; this server stops"
-		}
-		l.cfg.Log.Error(says, "error", failure)
+		l.cfg.Log.Error(unusable(failure)+"; this server stops", "error", failure)
 	case failure = <-failed:
 		l.cfg.Log.Error("the log can't be written any more; this server stops", "error", failure)
 	}
@@ -213,6 +208,16 @@ func (l *Log) guarded(found files.Found, failed chan<- error) (*guard, error) {
 		return nil, err
 	}
 	return store, nil
+}
+
+// snapshots opens those of the log. What they hold the store has, too.
+func (l *Log) snapshots(store *guard) (*files.Snapshots, error) {
+	snaps, err := files.OpenSnapshots(l.cfg.Dir, files.NewLogger(l.cfg.Log))
+	if err != nil {
+		return nil, files.Classify(err, "open snapshots", l.cfg.Dir)
+	}
+	snaps.Wrote = store.reached
+	return snaps, nil
 }
 
 // open starts Raft over the opened store.

@@ -11,12 +11,12 @@ import (
 )
 
 // A leader that replaces the state has the new one before the others have: the library writes it to a snapshot of this
-// server, and drops its log, before it asks anybody. If the others have a new leader by then, they go on without it. The
-// library knows no way back from there: a snapshot counts as agreed on, so that this server would keep the state that
-// nobody else has, and take no entry of the new leader, or apply the next ones to the wrong state.
+// server, and drops its log, before it asks anybody. If the others have a new leader by then, they go on without it.
+// The library knows no way back from there: a snapshot counts as agreed on, so that this server would keep the state
+// that nobody else has, and take no entry of the new leader, or apply the next ones to the wrong state.
 
-// overruled ends this server if the leader does not have the last entry of this server's newest snapshot: what was agreed
-// on every later leader has, so that this was not. The next start takes the leader's.
+// overruled ends this server if the leader does not have the last entry of this server's newest snapshot: what was
+// agreed on every later leader has, so that this was not. The next start takes the leader's.
 func (c *checked) overruled(req *raft.AppendEntriesRequest) error {
 	mine := c.snaps.Reach()
 	if has(req, mine) {
@@ -29,16 +29,16 @@ func (c *checked) overruled(req *raft.AppendEntriesRequest) error {
 	if err := files.Overrule(c.store.dir, mine); err != nil {
 		return err
 	}
-	err = fault.WithHint(fault.New(fault.Conflict, "follow", "server "+string(req.ID), fmt.Sprintf(
-		"the state that was restored here as of entry %d was never agreed on: the others have gone on with the one from "+
-			"before", mine.Index)), "start the agent again: it takes the others' state; then restore once more, if that is "+
-		"still wanted")
+	err = fault.WithHint(
+		fault.New(fault.Conflict, "follow", "server "+string(req.ID), fmt.Sprintf("the state that was restored here as of "+
+			"entry %d was never agreed on: the others have gone on with the one from before", mine.Index)),
+		"start the agent again: it takes the others' state; then restore once more, if that is still wanted")
 	c.damage.report(err)
 	return err
 }
 
-// has tells whether the sender has an entry, as far as it says: it may have another one in its place, or its log may end
-// before. A request without entries follows on the last one that the sender had as it began to lead.
+// has tells whether the sender has an entry, as far as it says: it may have another one in its place, or its log may
+// end before. A request without entries follows on the last one that the sender had as it began to lead.
 func has(req *raft.AppendEntriesRequest, r files.Reach) bool {
 	switch {
 	case r.Index == 0 || req.PrevLogEntry == 0 && len(req.Entries) == 0: // no snapshot, or no word of any entry
@@ -54,6 +54,14 @@ func has(req *raft.AppendEntriesRequest, r files.Reach) bool {
 		}
 	}
 	return true
+}
+
+// unusable says, in a word, why a log that runs is relied on no more.
+func unusable(why error) string {
+	if fault.Has(why, fault.Conflict) {
+		return "the others do not have the state that was restored here"
+	}
+	return "the log is damaged"
 }
 
 // silence says that a server does not vote, for itself or another one, because it has lost what it acknowledged.

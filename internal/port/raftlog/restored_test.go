@@ -129,7 +129,7 @@ func TestARestoreThatReachesNobodyIsUndone(t *testing.T) {
 			c.kill(lead)
 			c.start(lead)
 		},
-		"it is killed with the snapshot written, and the log not dropped": func(c *cluster, lead *member, before string) {
+		"it is killed before it drops the log": func(c *cluster, lead *member, before string) {
 			c.kill(lead)
 			log := files.WALDir(lead.dir)
 			if err := os.RemoveAll(log); err != nil {
@@ -189,9 +189,9 @@ func (c *cluster) snapshots(but ...*member) {
 	}
 }
 
-// Given a server that was overruled, when it has dropped its state and nobody leads of whom it gets the others', then it
-// neither votes nor leads, where it knows the members and where its log tells of itself alone; when one leads again all
-// have all that was acknowledged.
+// Given a server that was overruled, when it has dropped its state and nobody leads of whom it gets the others', then
+// it neither votes nor leads, where it knows the members and where its log tells of itself alone; when one leads again
+// all have all that was acknowledged.
 func TestAnOverruledServerVotesWhenItHasTheOthersState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)
@@ -326,8 +326,8 @@ func TestARestoreWhoseOthersAreKilledLeavesOneState(t *testing.T) {
 	}
 }
 
-// Given a snapshot, when a leader sends something, then it is overruled if that leader has another entry in the place of
-// its last one, or a later leader's log ends before; a request from which that cannot be told overrules nothing.
+// Given a snapshot, when a leader sends something, then it is overruled if that leader has another entry in the place
+// of its last one, or a later leader's log ends before; a request from which that cannot be told overrules nothing.
 func TestWhoOverrulesASnapshot(t *testing.T) {
 	mine := files.Reach{Index: 10, Term: 3}
 	for name, c := range map[string]struct {
