@@ -57,6 +57,7 @@ func (x *trio) leads(asked, silent int) int {
 func (x *trio) keeps(m *machine, path string) {
 	x.t.Helper()
 	m.eventually("variable "+path+" to be taken", func() bool {
+		x.attend()
 		ctx, cancel := context.WithTimeout(x.t.Context(), 30*time.Second)
 		defer cancel()
 		_, err := m.api.Variables().Put(ctx, &api.Variable{Path: path, Items: map[string]string{"a": path}}, nil, nil)
@@ -66,31 +67,23 @@ func (x *trio) keeps(m *machine, path string) {
 }
 
 // has is what the server of a machine has, whoever leads: the paths of variables, and what each holds.
-func has(m *machine) (out []string) {
-	m.t.Helper()
+func (x *trio) has(m *machine) (out []string, err error) {
 	o := &api.QueryOptions{Stale: true}
-	m.eventually("variables to be listed", func() bool {
-		all, _, err := m.api.Variables().List(m.t.Context(), o)
-		if err != nil {
-			return false
+	all, _, err := m.api.Variables().List(x.t.Context(), o)
+	for _, v := range all {
+		full, _, missing := m.api.Variables().Get(x.t.Context(), v.Path, o)
+		if missing != nil {
+			return nil, missing
 		}
-		out = nil
-		for _, v := range all {
-			full, _, err := m.api.Variables().Get(m.t.Context(), v.Path, o)
-			if err != nil {
-				return false
-			}
-			out = append(out, fmt.Sprintf("%s=%s", v.Path, full.Items["a"]))
-		}
-		return true
-	})
-	return out
+		out = append(out, fmt.Sprintf("%s=%s", v.Path, full.Items["a"]))
+	}
+	return out, err
 }
 
-// back starts those that do not run, as systemd does: one that ends with an error again.
-func (x *trio) back() {
+// attend starts the agents that do not run, as systemd does: one that ended with an error again.
+func (x *trio) attend() {
 	x.t.Helper()
-	up := func(m *machine) bool {
+	for _, m := range x.all {
 		if m.cmd == nil {
 			m.launch()
 		}
@@ -103,19 +96,20 @@ func (x *trio) back() {
 			m.launch()
 		default:
 		}
-		h, err := m.api.Operator().AutopilotHealth(x.t.Context())
-		return err == nil && len(h.Servers) == 3 && !slices.ContainsFunc(h.Servers, func(s *api.ServerHealth) bool {
-			return !s.Healthy
-		})
 	}
+}
+
+// back waits until all servers are well.
+func (x *trio) back() {
+	x.t.Helper()
 	x.all[0].eventually("all three servers to be well", func() bool {
-		well := 0
-		for _, m := range x.all {
-			if up(m) {
-				well++
-			}
-		}
-		return well == len(x.all)
+		x.attend()
+		return !slices.ContainsFunc(x.all, func(m *machine) bool {
+			h, err := m.api.Operator().AutopilotHealth(x.t.Context())
+			return err != nil || len(h.Servers) != 3 || slices.ContainsFunc(h.Servers, func(s *api.ServerHealth) bool {
+				return !s.Healthy
+			})
+		})
 	})
 }
 
@@ -215,8 +209,15 @@ func (x *trio) compare(what string, before []string, acknowledged bool) string {
 	came := x.kept[len(before):]
 	var got []string
 	x.all[0].eventually("all servers to have the same", func() bool {
-		got = has(x.all[0])
-		return slices.Equal(got, has(x.all[1])) && slices.Equal(got, has(x.all[2]))
+		x.attend()
+		for i, m := range x.all {
+			has, err := x.has(m)
+			if err != nil || i > 0 && !slices.Equal(has, got) {
+				return false
+			}
+			got = has
+		}
+		return true
 	})
 	state := func(paths ...string) []string {
 		slices.Sort(paths)

@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/hashicorp/raft"
@@ -19,14 +20,19 @@ import (
 // agreed on every later leader has, so that this was not. The next start takes the leader's.
 func (c *checked) overruled(req *raft.AppendEntriesRequest) error {
 	mine := c.snaps.Reach()
-	if has(req, mine) {
+	theirs, known := termAt(req, mine.Index)
+	if known && theirs == mine.Term || !known && !c.lost(req, mine) {
 		return nil
 	}
 	term, err := c.store.GetUint64(files.CurrentTerm)
 	if err != nil || req.Term < term {
 		return err // an older leader's, which Raft refuses
 	}
-	if err := files.Overrule(c.store.dir, mine); err != nil {
+	last, err := c.store.LastIndex()
+	if err == nil {
+		err = files.Overrule(c.store.dir, mine, max(mine.Index, last))
+	}
+	if err != nil {
 		return err
 	}
 	err = fault.WithHint(
@@ -37,23 +43,30 @@ func (c *checked) overruled(req *raft.AppendEntriesRequest) error {
 	return err
 }
 
-// has tells whether the sender has an entry, as far as it says: it may have another one in its place, or its log may
-// end before. A request without entries follows on the last one that the sender had as it began to lead.
-func has(req *raft.AppendEntriesRequest, r files.Reach) bool {
-	switch {
-	case r.Index == 0 || req.PrevLogEntry == 0 && len(req.Entries) == 0: // no snapshot, or no word of any entry
-		return true
-	case req.PrevLogEntry == r.Index:
-		return req.PrevLogTerm == r.Term
-	case req.PrevLogEntry < r.Index && len(req.Entries) == 0:
-		return req.Term <= r.Term
+// termAt is the term that the sender has for an entry, if it says so.
+func termAt(req *raft.AppendEntriesRequest, index uint64) (term uint64, known bool) {
+	if index == 0 {
+		return 0, false
+	}
+	if req.PrevLogEntry == index {
+		return req.PrevLogTerm, true
 	}
 	for _, e := range req.Entries {
-		if e.Index == r.Index {
-			return e.Term == r.Term
+		if e.Index == index {
+			return e.Term, true
 		}
 	}
-	return true
+	return 0, false
+}
+
+// lost tells whether a later leader looks for the end of this server's log before the end of its snapshot, where the log
+// has nothing. One whose log has what is in the snapshot begins beyond it, and finds nothing to look for before.
+func (c *checked) lost(req *raft.AppendEntriesRequest, r files.Reach) bool {
+	if req.Term <= r.Term || req.PrevLogEntry >= r.Index || req.PrevLogEntry == 0 && len(req.Entries) == 0 {
+		return false // the one that wrote the snapshot, or no word of any entry
+	}
+	var e raft.Log
+	return errors.Is(c.store.GetLog(max(req.PrevLogEntry, 1), &e), raft.ErrLogNotFound)
 }
 
 // unusable says, in a word, why a log that runs is relied on no more.
@@ -74,7 +87,7 @@ func (g *guard) silence() error {
 }
 
 // reached ends the silence once all up to an entry is on disk, before that is acknowledged. The leader that overruled
-// this server has all that this one ever helped to commit before the entry in the place of the overruled one.
+// this server has all that this one ever helped to commit, and none of that lies beyond what it had last.
 func (g *guard) reached(index uint64) error {
 	if at := g.votesAt.Load(); at == 0 || index < at {
 		return nil

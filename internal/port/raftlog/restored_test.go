@@ -326,34 +326,62 @@ func TestARestoreWhoseOthersAreKilledLeavesOneState(t *testing.T) {
 	}
 }
 
-// Given a snapshot, when a leader sends something, then it is overruled if that leader has another entry in the place
-// of its last one, or a later leader's log ends before; a request from which that cannot be told overrules nothing.
+// Given a server whose log holds entries from eleven on, and before them a snapshot, when a leader sends something, then
+// it is overruled if that leader has another entry in the place of the snapshot's last one, or is a later one that looks
+// for the end of the log before it; a request from which that cannot be told overrules nothing.
 func TestWhoOverrulesASnapshot(t *testing.T) {
-	mine := files.Reach{Index: 10, Term: 3}
 	for name, c := range map[string]struct {
 		term, prev, prevTerm uint64
 		entries              string // terms of what follows
-		has                  bool
+		overruled            bool
 	}{
-		"a heartbeat":                      {4, 0, 0, "", true},
-		"the same entry before":            {4, 10, 3, "4", true},
-		"another entry before":             {4, 10, 4, "4", false},
-		"the same entry among others":      {4, 8, 3, "333", true},
-		"another entry among others":       {4, 8, 3, "344", false},
-		"another entry at the end":         {4, 9, 3, "4", false},
-		"entries beyond it":                {4, 11, 3, "44", true},
+		"a heartbeat":                      {4, 0, 0, "", false},
+		"the same entry before":            {4, 10, 3, "4", false},
+		"another entry before":             {4, 10, 4, "4", true},
+		"the same entry among others":      {4, 8, 3, "333", false},
+		"another entry among others":       {4, 8, 3, "344", true},
+		"another entry at the end":         {4, 9, 3, "4", true},
+		"entries beyond it":                {4, 11, 3, "44", false},
 		"a piece that ends before it":      {4, 5, 3, "33", true},
-		"nothing, at the end of a log":     {4, 9, 3, "", false},
-		"nothing, from the one that wrote": {3, 9, 3, "", true},
-		"nothing, beyond it":               {4, 12, 4, "", true},
+		"a piece from the first on":        {4, 0, 0, "33", true},
+		"nothing, at the end of a log":     {4, 9, 3, "", true},
+		"nothing, from the one that wrote": {3, 9, 3, "", false},
+		"nothing, from a leader before":    {2, 10, 2, "", false},
+		"nothing, beyond it":               {4, 12, 4, "", false},
 	} {
-		req := &raft.AppendEntriesRequest{Term: c.term, PrevLogEntry: c.prev, PrevLogTerm: c.prevTerm}
-		req.Entries = entries(c.prev+1, c.entries)
-		if got := has(req, mine); got != c.has {
-			t.Errorf("%s: %t", name, got)
-		}
-		if has(req, files.Reach{}) != true {
-			t.Errorf("%s overrules a server without a snapshot", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			g := openedGuard(t, smallLog(t))
+			snaps, err := files.OpenSnapshots(g.dir, files.NewLogger(g.log))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, trans := raft.NewInmemTransport("one")
+			req := &raft.AppendEntriesRequest{Term: c.term, PrevLogEntry: c.prev, PrevLogTerm: c.prevTerm}
+			req.Entries = entries(c.prev+1, c.entries)
+			here, _ := newChecked(trans, g.log, g, snaps)
+			if err := here.overruled(req); err != nil {
+				t.Errorf("a server without a snapshot is overruled: %v", err)
+			}
+			sink, err := snaps.Create(1, 10, 3, raft.Configuration{}, 1, trans)
+			if err == nil {
+				err = sink.Close()
+			}
+			if err == nil {
+				err = g.StoreLogs(entries(11, "33"))
+			}
+			if err == nil {
+				err = g.SetUint64(files.CurrentTerm, 3)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := here.overruled(req); fault.Has(err, fault.Conflict) != c.overruled {
+				t.Errorf("it says %v", err)
+			}
+			found, _ := files.Check(g.dir) // that the store is open it calls an error
+			if want := map[bool]uint64{true: 12}[c.overruled]; found.Overruled != want {
+				t.Errorf("it votes from entry %d on, not %d", found.Overruled, want)
+			}
+		})
 	}
 }

@@ -54,9 +54,9 @@ type Found struct {
 // Damaged and cannot be done without. It changes nothing.
 func Check(dir string) (Found, error) {
 	c := dirCheck{dir: dir, wal: filepath.Join(dir, "wal")}
-	r, err := overruled(dir)
+	v, err := overruled(dir)
 	if err == nil {
-		c.found.Overruled = r.Index
+		c.found.Overruled = v.Votes
 		err = c.all()
 	}
 	c.votes()

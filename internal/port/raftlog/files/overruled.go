@@ -25,9 +25,16 @@ type Reach struct {
 	Term  uint64 `json:"term"`
 }
 
-// Overrule notes that the others have another entry in the place of the one with which a snapshot ends.
-func Overrule(dir string, r Reach) error {
-	data, err := json.Marshal(r)
+// verdict is what is known of a snapshot that was overruled.
+type verdict struct {
+	Reach
+	Votes uint64 `json:"votes"` // once this server has this entry of the others
+}
+
+// Overrule notes that the others do not have the entry with which a snapshot ends, and that this server is not to vote
+// before it has another entry of theirs.
+func Overrule(dir string, r Reach, votes uint64) error {
+	data, err := json.Marshal(verdict{r, votes})
 	if err == nil {
 		err = durable.WriteFile(filepath.Join(dir, overruledFile), data, 0o600)
 	}
@@ -35,26 +42,26 @@ func Overrule(dir string, r Reach) error {
 }
 
 // overruled is the snapshot that was overruled; zero: none was.
-func overruled(dir string) (r Reach, err error) {
+func overruled(dir string) (v verdict, err error) {
 	path := filepath.Join(dir, overruledFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return Reach{}, nil
+		return verdict{}, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, &r)
+		err = json.Unmarshal(data, &v)
 	}
-	return r, Classify(err, "read", path)
+	return v, Classify(err, "read", path)
 }
 
 // Abandon drops the snapshot that was overruled, and all entries: none of those before it are left, and those behind it
 // are no others'. The vote stays. It may be called again, until Settle.
 func Abandon(cfg Options) error {
-	r, err := overruled(cfg.Dir)
-	if err != nil || r.Index == 0 {
+	v, err := overruled(cfg.Dir)
+	if err != nil || v.Index == 0 {
 		return err
 	}
-	if err := removeSnapshots(filepath.Join(cfg.Dir, "snapshots"), r); err != nil {
+	if err := removeSnapshots(filepath.Join(cfg.Dir, "snapshots"), v.Reach); err != nil {
 		return Classify(err, "drop an overruled state from", cfg.Dir)
 	}
 	w, err := Sift(cfg.Dir)
@@ -62,7 +69,7 @@ func Abandon(cfg Options) error {
 		return err
 	}
 	cfg.Log.Warn("the state that was restored here was never agreed on, and is dropped; this server neither votes nor "+
-		"leads before it has got the others'", logkey.Path, cfg.Dir, "entry", r.Index)
+		"leads before it has got the others'", logkey.Path, cfg.Dir, "entry", v.Index)
 	return w.Rebuild(cfg, nil)
 }
 
