@@ -34,7 +34,7 @@ type guard struct {
 	damage   *damage
 	votes    *files.Votes // nil on a lone voter, who needs none
 	voting   sync.Mutex   // held while the vote is written: heartbeats come beside all else, and may begin a term
-	unheld   int          // entries since it was noted how many are on disk
+	notes    notes
 	stopped  chan struct{}
 	stopOnce sync.Once
 	sick     atomic.Pointer[error] // why nothing more is written
@@ -66,11 +66,16 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 			return nil, err
 		}
 	}
-	w, err := files.OpenWAL(cfg.files())
+	options := cfg.files()
+	options.Made = g.notes.made.Store
+	w, err := files.OpenWAL(options)
 	if err != nil {
 		return nil, err
 	}
 	g.WAL = w
+	if err := g.beginAnew(); err != nil {
+		return nil, errors.Join(files.Classify(err, "write log", cfg.Dir), w.Close())
+	}
 	if cfg.Transport != nil {
 		g.votes = &files.Votes{Dir: cfg.Dir}
 		if err := g.votes.Agree(w, cfg.Log); err != nil {
@@ -78,6 +83,19 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 		}
 	}
 	return g, nil
+}
+
+// beginAnew notes of a log that was opened which segment may have entries that were acknowledged.
+func (g *guard) beginAnew() error {
+	last, err := g.LastIndex()
+	if err != nil {
+		return err
+	}
+	g.notes.begun = 1
+	if base := files.TailOf(g.dir); last >= base {
+		g.notes.begun = max(base, 1)
+	}
+	return g.WAL.SetUint64(files.BegunKey, g.notes.begun)
 }
 
 // enough refuses when less than n bytes are free on the log's file system, with a way out.
@@ -151,19 +169,37 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 		}
 		return err
 	}
-	if err := g.reached(entries[len(entries)-1].Index); err != nil {
-		return err
+	last := entries[len(entries)-1].Index
+	if err := errors.Join(g.begin(last), g.reached(last)); err != nil {
+		return files.Classify(err, "write log", g.dir)
 	}
 	g.counters.append(entries)
-	if g.unheld += len(entries); g.unheld >= files.HeldEvery {
+	if g.notes.unheld += len(entries); g.notes.unheld >= files.HeldEvery {
 		g.hold()
 	}
 	return nil
 }
 
+// notes are what the log knows of itself beside its entries.
+type notes struct {
+	unheld int           // entries since it was noted how many are on disk
+	made   atomic.Uint64 // the first entry of the last segment that was made
+	begun  uint64        // the one that is noted under files.BegunKey
+}
+
+// begin notes, before an entry is acknowledged, which segment may have it.
+func (g *guard) begin(last uint64) error {
+	made := g.notes.made.Load()
+	if made <= g.notes.begun || last < made {
+		return nil
+	}
+	g.notes.begun = made
+	return g.WAL.SetUint64(files.BegunKey, made)
+}
+
 // hold notes that everything that is in the log now is on disk. It may fail: then less is known of it.
 func (g *guard) hold() {
-	g.unheld = 0
+	g.notes.unheld = 0
 	last, err := g.LastIndex()
 	if err == nil {
 		err = g.WAL.SetUint64(files.HeldKey, last)
