@@ -36,8 +36,8 @@ func (c *checked) overruled(req *raft.AppendEntriesRequest) error {
 		return err
 	}
 	err = fault.WithHint(
-		fault.New(fault.Conflict, "follow", "server "+string(req.ID), fmt.Sprintf("the state that was restored here as of "+
-			"entry %d was never agreed on: the others have gone on with the one from before", mine.Index)),
+		fault.New(fault.Conflict, "follow", "server "+string(req.ID), fmt.Sprintf("the state that was restored here as "+
+			"of entry %d was never agreed on: the others have gone on with the one from before", mine.Index)),
 		"start the agent again: it takes the others' state; then restore once more, if that is still wanted")
 	c.damage.report(err)
 	return err
@@ -59,8 +59,8 @@ func termAt(req *raft.AppendEntriesRequest, index uint64) (term uint64, known bo
 	return 0, false
 }
 
-// lost tells whether a later leader looks for the end of this server's log before the end of its snapshot, where the log
-// has nothing. One whose log has what is in the snapshot begins beyond it, and finds nothing to look for before.
+// lost tells whether a later leader looks for the end of this server's log before the end of its snapshot, where the
+// log has nothing. One whose log has what is in the snapshot begins beyond it, and finds nothing to look for before.
 func (c *checked) lost(req *raft.AppendEntriesRequest, r files.Reach) bool {
 	if req.Term <= r.Term || req.PrevLogEntry >= r.Index || req.PrevLogEntry == 0 && len(req.Entries) == 0 {
 		return false // the one that wrote the snapshot, or no word of any entry

@@ -326,9 +326,9 @@ func TestARestoreWhoseOthersAreKilledLeavesOneState(t *testing.T) {
 	}
 }
 
-// Given a server whose log holds entries from eleven on, and before them a snapshot, when a leader sends something, then
-// it is overruled if that leader has another entry in the place of the snapshot's last one, or is a later one that looks
-// for the end of the log before it; a request from which that cannot be told overrules nothing.
+// Given a server whose log holds entries from eleven on, and before them a snapshot, when a leader sends something,
+// then it is overruled if that leader has another entry in the place of the snapshot's last one, or is a later one that
+// looks for the end of the log before it; a request from which that cannot be told overrules nothing.
 func TestWhoOverrulesASnapshot(t *testing.T) {
 	for name, c := range map[string]struct {
 		term, prev, prevTerm uint64

@@ -269,8 +269,8 @@ func TestASegmentThatWasNeverMadeHeldNothing(t *testing.T) {
 	} {
 		for _, stored := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, stored: %t", name, stored), func(t *testing.T) {
-				cfg := Config{Dir: filepath.Join(t.TempDir(), "raft"), SegmentSize: 64 << 10, Reserve: 1 << 20}.withDefaults()
-				g, err := openGuard(cfg, &Counters{}, make(chan error, 1), newDamage())
+				cfg := Config{Dir: filepath.Join(t.TempDir(), "raft"), SegmentSize: 64 << 10, Reserve: 1 << 20}
+				g, err := openGuard(cfg.withDefaults(), &Counters{}, make(chan error, 1), newDamage())
 				if err == nil {
 					err = errors.Join(g.StoreLogs(entries(1, "111")), c.step(g))
 				}
