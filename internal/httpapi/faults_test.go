@@ -104,18 +104,18 @@ func TestWhatIsTakenOrFullIsNoFailureOfTheServers(t *testing.T) {
 	}
 	renamed := map[string]any{"ID": other.ID, "Name": "taken", "Policies": role["Policies"]}
 	lock := map[string]any{"Lock": map[string]any{"TTL": "15s", "LockDelay": "5s"}}
+	put := func(path string, body any) *answer { return r.try("PUT", path, body) }
+	const more = "at most 50 are allowed"
 	for what, c := range map[string]struct {
 		got  *answer
 		says string
 	}{
-		"a role of a name that is taken":    {r.try("PUT", "/v1/acl/role", role), made.ID + " has this name (choose another"},
-		"a role given such a name":          {r.try("PUT", "/v1/acl/role/"+other.ID, renamed), made.ID + " has this name"},
-		"a token of a secret that is taken": {r.try("PUT", "/v1/acl/token", token), "there is another one of this secret"},
-		"a variable more than there may be": {write("many", "more", "x"),
-			`namespace "many" would be 51, at most 50 are allowed (delete some of them`},
-		"a lock that makes one": {r.try("PUT", "/v1/var/more?namespace=many&lock-acquire", lock), "at most 50 are allowed"},
-		"more bytes than a namespace may have": {write("large", "more", large),
-			`bytes, at most 1048576 are allowed (delete some of them`},
+		"a role of a name that is taken":    {put("/v1/acl/role", role), made.ID + " has this name (choose another"},
+		"a role given such a name":          {put("/v1/acl/role/"+other.ID, renamed), made.ID + " has this name"},
+		"a token of a secret that is taken": {put("/v1/acl/token", token), "there is another one of this secret"},
+		"a variable more than there may be": {write("many", "more", "x"), `"many" would be 51, ` + more + " (delete"},
+		"a lock that makes one":             {put("/v1/var/more?namespace=many&lock-acquire", lock), more},
+		"more bytes than there may be":      {write("large", "more", large), "bytes, at most 1048576 are allowed"},
 		"a larger variable than one may be": {write("default", "big", large+"x"), "65537 bytes together"},
 	} {
 		if c.got.status != http.StatusBadRequest || !strings.Contains(string(c.got.body), c.says) {

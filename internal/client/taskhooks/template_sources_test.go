@@ -207,7 +207,8 @@ func TestATaskThatEndedIsNotActedOn(t *testing.T) {
 			if did := strings.Join(x.control.did, ", "); !errors.Is(err, c.want) || did != c.did {
 				t.Errorf("%q, %v: did %s: %v", c.tmpl.ChangeMode, c.refuses, did, err)
 			}
-			if failed := strings.Contains(strings.Join(*said, "\n"), "could not be run"); failed != (len(x.control.did) == 2) {
+			failed := strings.Contains(strings.Join(*said, "\n"), "could not be run")
+			if failed != (len(x.control.did) == 2) {
 				t.Errorf("%q, %v: it says %q", c.tmpl.ChangeMode, c.refuses, *said)
 			}
 		})

@@ -87,7 +87,7 @@ func TestALineHasNothingThatATerminalActsOn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	l := opened(t, Config{Path: path, MaxBytes: 1 << 20, Files: 1})
 	written := "a"
-	for r := rune(0); r <= 0xa0; r++ { // C0, ASCII, DEL, C1
+	for r := rune(0); r <= 0xa0; r++ { // all controls, those beyond ASCII included
 		written += string(r)
 	}
 	written += "\u061c\u200b\u200f\u202e\u2028\u2066\ufeff\U000e0001 é 字 \U0001f600 \\u009b"

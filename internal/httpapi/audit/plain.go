@@ -7,8 +7,8 @@ import (
 )
 
 // plain writes what a terminal would act on, or not show, as JSON may: callers choose much of what a line holds, and
-// people read the file as it is. The encoder escapes what is below a space; of the rest there are the controls of one
-// code (C1, among them a CSI) and those that turn the direction of a text or hide in it.
+// people read the file as it is. The encoder escapes what is below a space; of the rest there are the controls beyond
+// ASCII, among them one that begins a sequence, and those that turn the direction of a text or hide in it.
 func plain(line []byte) []byte {
 	hidden := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 	out := make([]byte, 0, len(line))

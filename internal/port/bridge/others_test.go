@@ -67,10 +67,10 @@ func (r *rig) neighbour() (namespace string, rules *nftables.Conn) {
 		Hooknum:  nftables.ChainHookPostrouting,
 		Priority: nftables.ChainPriorityNATSource,
 	})
-	from := append([]byte("docker0"), make([]byte, 9)...)
+	link := append([]byte("docker0"), make([]byte, 9)...)
 	rules.AddRule(&nftables.Rule{Table: table, Chain: post, Exprs: []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyIIFNAME, Register: 1},
-		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: from},
+		&expr.Cmp{Op: expr.CmpOpEq, Register: 1, Data: link},
 		&expr.Masq{},
 	}})
 	must(t, rules.Flush())
@@ -80,6 +80,9 @@ func (r *rig) neighbour() (namespace string, rules *nftables.Conn) {
 	})
 	return namespace, rules
 }
+
+// from is the address of IPv4 that a server has seen.
+func from(seen string) string { return strings.TrimPrefix(seen, "::ffff:") }
 
 // TestWhatOthersForwardPasses: given a container of another program on the node, whose table was there first, when the
 // bridge is made, filled and removed, then the container is reached and reaches others as before, its rules are all
@@ -99,10 +102,10 @@ func TestWhatOthersForwardPasses(t *testing.T) {
 	}))
 	asBefore := func(when string) {
 		t.Helper()
-		if got, err := r.call(r.other, theirAddress+":5000"); err != nil || strings.TrimPrefix(got, "::ffff:") != otherAddress {
+		if got, err := r.call(r.other, theirAddress+":5000"); err != nil || from(got) != otherAddress {
 			t.Errorf("%s their container is reached as %q, %v", when, got, err)
 		}
-		if got, err := r.call(theirs, otherAddress+":7000"); err != nil || strings.TrimPrefix(got, "::ffff:") != nodeAddress {
+		if got, err := r.call(theirs, otherAddress+":7000"); err != nil || from(got) != nodeAddress {
 			t.Errorf("%s their container reaches others as %q, %v", when, got, err)
 		}
 		chains, err := rules.ListChainsOfTableFamily(nftables.TableFamilyIPv4)

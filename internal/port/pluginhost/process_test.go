@@ -28,7 +28,7 @@ func TestARecordIsOfTheProcessThatItNames(t *testing.T) {
 		"the machine was started since": {record{PID: os.Getpid(), Start: start, Boot: "another"}, false},
 		"its boot is not known":         {record{PID: os.Getpid(), Start: start}, false},
 		"it has no number":              {record{Start: start, Boot: boot}, false},
-		"nobody has its number":         {record{PID: 1 << 22, Start: start, Boot: boot}, false}, // beyond all of the kernel's
+		"beyond all of the kernel's":    {record{PID: 1 << 22, Start: start, Boot: boot}, false},
 	} {
 		if got := c.r.lives(); got != c.want {
 			t.Errorf("%s: it lives: %v", name, got)

@@ -72,8 +72,8 @@ func TestAPersonsWishEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestASmallerGroupKeepsNothingForWhatIsMoved: given a group made smaller whose remaining index is on a silent node, then
-// what runs beyond it stays; but not where a person wants the silent one moved, for which another is placed.
+// TestASmallerGroupKeepsNothingForWhatIsMoved: given a group made smaller whose remaining index is on a silent node,
+// then what runs beyond it stays; but not where a person wants the silent one moved, for which another is placed.
 func TestASmallerGroupKeepsNothingForWhatIsMoved(t *testing.T) {
 	runs := &alloc.Alloc{
 		ID:           "runs",
