@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"berth/api"
-	"berth/internal/testkit/freeport"
+	"berth/internal/base/freeport"
 )
 
 // agent is a running development agent in a directory of its own.

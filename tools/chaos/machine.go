@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/base/freeport"
 	"berth/internal/base/retry"
-	"berth/internal/testkit/freeport"
 )
 
 // machine is a directory in which one agent after the other runs.

@@ -122,8 +122,8 @@ func BenchmarkDrivers(b *testing.B) {
 	}
 }
 
-// BenchmarkPluginTasks measures how long the next run of the agent takes until it has found all tasks of a driver plugin
-// again.
+// BenchmarkPluginTasks measures how long the next run of the agent takes until it has found all tasks of a driver
+// plugin again.
 func BenchmarkPluginTasks(b *testing.B) {
 	const n = 200
 	var found []time.Duration

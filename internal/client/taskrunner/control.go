@@ -214,7 +214,7 @@ func (r *Runner) run(ctx context.Context, command []string, out io.Writer) (int,
 	if err != nil {
 		return 0, err
 	}
-	return res.Told().ExitCode, nil
+	return res.WithCode().ExitCode, nil
 }
 
 // Update takes over the alloc as the servers changed it in place.

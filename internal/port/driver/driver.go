@@ -247,9 +247,9 @@ type ExitResult struct {
 // SignalBase is what a shell adds to the number of the signal that ended a command.
 const SignalBase = 128
 
-// Told returns it with the exit code that stands for its signal where the process left none, as shells and container
-// engines have it: whichever driver a task has, its end is told in the same words.
-func (r ExitResult) Told() ExitResult {
+// WithCode returns it with the exit code that stands for its signal where the process left none, as shells and
+// container engines have it: all drivers report an end in the same words.
+func (r ExitResult) WithCode() ExitResult {
 	if r.Signal != 0 && r.ExitCode == 0 {
 		r.ExitCode = SignalBase + r.Signal
 	}

@@ -97,7 +97,8 @@ func (p *process) watch() error {
 		_ = p.init.child.Signal(unix.SIGKILL) // with the main process ends its pid namespace; destroy makes sure
 	}
 	p.mu.Lock()
-	// A task that lived on after the kernel had killed a child of it did not end for that, nor one that was then asked to.
+	// A task that lived on after the kernel had killed a child of it did not end for that, nor one that was then asked
+	// to end.
 	exit.OOM = (exit.Code != 0 || exit.Signal != 0) && kills > p.state.oomKills
 	exit.Cancelled = p.state.cancelled
 	p.exit = exit

@@ -295,8 +295,8 @@ func (p *Proc) result(now time.Time) *driver.ExitResult {
 		Signal:   asInt(p.Config.Config["exit_signal"]),
 	}
 	r.OOMKilled, _ = p.Config.Config["oom_killed"].(bool)
-	told := r.Told()
-	p.exit = &told
+	ended := r.WithCode()
+	p.exit = &ended
 	return p.exit
 }
 
