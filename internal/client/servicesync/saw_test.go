@@ -79,3 +79,11 @@ func TestTagsAreHeldForAServerThatIsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestAllIsComparedWithinAMinute: without an event, too; not so often that Consul would feel it.
+func TestAllIsComparedWithinAMinute(t *testing.T) {
+	k, _ := knowing()
+	if k.cfg.Audit < 30*time.Second || k.cfg.Audit > time.Minute {
+		t.Errorf("all is compared every %s", k.cfg.Audit)
+	}
+}
