@@ -31,7 +31,9 @@ func (l *leaver) Leave(context.Context, *hook.Task) {
 // out of where others find it first, at once; when that is done its delay begins, and the signal comes after both.
 func TestATaskIsFoundNoMoreBeforeItIsSignalled(t *testing.T) {
 	story(t, func(t *testing.T) {
-		b := newBench(t, tsk("web", nil, func(t *job.Task) { t.ShutdownDelay, t.KillSignal = 2*time.Second, "SIGTERM" }))
+		b := newBench(t, tsk("web", nil, func(t *job.Task) {
+			t.ShutdownDelay, t.KillSignal = 2*time.Second, "SIGTERM"
+		}))
 		l := &leaver{saw: func() []string { return slices.Clone(b.mock.Log()) }}
 		b.tasks = append(b.tasks, l)
 		b.start()
