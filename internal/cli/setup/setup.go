@@ -134,8 +134,8 @@ func (o *options) behind() error {
 	o.asked.Gateway = consulsetup.Gateway{Name: name, Services: strings.Split(list, ",")}
 	for _, s := range append([]string{name}, o.asked.Gateway.Services...) {
 		if !named.MatchString(s) {
-			return kit.Usage("-terminating-gateway is %q; write the names of the gateway and of the services behind it, "+
-				"as in exit=ext,legacy", o.gateway)
+			return kit.Usage("-terminating-gateway is %q; write the names of the gateway and of the services behind "+
+				"it, as in exit=ext,legacy", o.gateway)
 		}
 	}
 	return nil
