@@ -204,9 +204,26 @@ func (m *machine) answers() {
 		case <-time.After(20 * time.Millisecond): // nothing to wait on before the agent listens
 		}
 		if time.Now().After(end) {
-			m.t.Fatalf("the agent does not answer: %v", err)
+			m.t.Fatalf("the agent does not answer: %v\n%s", err, m.goroutines())
 		}
 	}
+}
+
+// goroutines ends an agent that stands still, and returns where each of its goroutines is.
+func (m *machine) goroutines() string {
+	m.t.Helper()
+	text, err := os.ReadFile(m.logPath())
+	must(m.t, err)
+	must(m.t, m.cmd.Process.Signal(syscall.SIGQUIT))
+	select {
+	case <-m.done:
+		m.cmd = nil
+	case <-time.After(patience):
+		return fmt.Sprintf("and does not say where it is; its log:\n%s", text)
+	}
+	all, err := os.ReadFile(m.logPath())
+	must(m.t, err)
+	return fmt.Sprintf("its log:\n%s\nits goroutines:\n%s", text, all[len(text):])
 }
 
 // kill ends the agent as a person's kill -9 does. Tasks go on.

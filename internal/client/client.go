@@ -92,6 +92,8 @@ type Config struct {
 	Clock *bootclock.Clock
 	// Volumes are the directories in which bundled plugins keep volumes: where there are some, somebody was a node.
 	Volumes []string
+	// Images are directories of the node from which machines of the driver qemu may have their images.
+	Images []string
 	// Docker is how containers are run; nil: they are not.
 	Docker *docker.Config
 	// PluginPrograms are plugins that are programs of their own: of drivers, or of devices, as they say.

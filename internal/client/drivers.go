@@ -9,6 +9,7 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/java"
+	"berth/internal/port/driver/qemu"
 	"berth/internal/port/driver/rawexec"
 )
 
@@ -29,7 +30,12 @@ func (c *Client) buildDrivers(table *allocs.Table) (err error) {
 			Log:      c.log,
 		})
 		isolated := exec.New(c.cfg.Exec, c.launcher)
-		all = append([]driver.Driver{rawexec.New(c.cfg.RawExec, c.launcher), isolated, java.New(isolated, "")}, all...)
+		all = append([]driver.Driver{
+			rawexec.New(c.cfg.RawExec, c.launcher),
+			isolated,
+			java.New(isolated, ""),
+			qemu.New(qemu.Config{Images: c.cfg.Images, Log: c.log}, isolated),
+		}, all...)
 		if c.cfg.Docker != nil {
 			all = append(all, c.docker(*c.cfg.Docker, table))
 		}

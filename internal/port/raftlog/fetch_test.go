@@ -255,6 +255,10 @@ func TestACheckSaysWhichVoteCounts(t *testing.T) {
 // it.
 func TestASnapshotOfWhatIsThereIsNotTaken(t *testing.T) {
 	g := openedGuard(t, smallLog(t))
+	snaps, err := files.OpenSnapshots(g.dir, files.NewLogger(g.log))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, e := range entries(1, "1122") {
 		if err := g.StoreLog(e); err != nil {
 			t.Fatal(err)
@@ -264,7 +268,7 @@ func TestASnapshotOfWhatIsThereIsNotTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, trans := raft.NewInmemTransport("one")
-	c, _ := newChecked(trans, slog.New(slog.DiscardHandler), g)
+	c, _ := newChecked(trans, slog.New(slog.DiscardHandler), g, snaps)
 	for name, want := range map[string]struct {
 		req  raft.InstallSnapshotRequest
 		has  bool

@@ -1,6 +1,7 @@
 package raftlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,12 +34,13 @@ type guard struct {
 	damage   *damage
 	votes    *files.Votes // nil on a lone voter, who needs none
 	voting   sync.Mutex   // held while the vote is written: heartbeats come beside all else, and may begin a term
-	unheld   int          // entries since it was noted how many are on disk
+	notes    notes
 	stopped  chan struct{}
 	stopOnce sync.Once
 	sick     atomic.Pointer[error] // why nothing more is written
 	starved  atomic.Pointer[error] // why a stable write waits
 	full     atomic.Bool           // the last new work was refused for want of room
+	votesAt  atomic.Uint64         // it votes once it has this entry of the others; 0: it may
 }
 
 func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (*guard, error) {
@@ -64,11 +66,16 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 			return nil, err
 		}
 	}
-	w, err := files.OpenWAL(cfg.files())
+	options := cfg.files()
+	options.Made = g.notes.made.Store
+	w, err := files.OpenWAL(options)
 	if err != nil {
 		return nil, err
 	}
 	g.WAL = w
+	if err := g.beginAnew(); err != nil {
+		return nil, errors.Join(files.Classify(err, "write log", cfg.Dir), w.Close())
+	}
 	if cfg.Transport != nil {
 		g.votes = &files.Votes{Dir: cfg.Dir}
 		if err := g.votes.Agree(w, cfg.Log); err != nil {
@@ -76,6 +83,19 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 		}
 	}
 	return g, nil
+}
+
+// beginAnew notes of a log that was opened which segment may have entries that were acknowledged.
+func (g *guard) beginAnew() error {
+	last, err := g.LastIndex()
+	if err != nil {
+		return err
+	}
+	g.notes.begun = 1
+	if base := files.TailOf(g.dir); last >= base {
+		g.notes.begun = max(base, 1)
+	}
+	return g.WAL.SetUint64(files.BegunKey, g.notes.begun)
 }
 
 // enough refuses when less than n bytes are free on the log's file system, with a way out.
@@ -149,16 +169,37 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 		}
 		return err
 	}
+	last := entries[len(entries)-1].Index
+	if err := errors.Join(g.begin(last), g.reached(last)); err != nil {
+		return files.Classify(err, "write log", g.dir)
+	}
 	g.counters.append(entries)
-	if g.unheld += len(entries); g.unheld >= files.HeldEvery {
+	if g.notes.unheld += len(entries); g.notes.unheld >= files.HeldEvery {
 		g.hold()
 	}
 	return nil
 }
 
+// notes are what the log knows of itself beside its entries.
+type notes struct {
+	unheld int           // entries since it was noted how many are on disk
+	made   atomic.Uint64 // the first entry of the last segment that was made
+	begun  uint64        // the one that is noted under files.BegunKey
+}
+
+// begin notes, before an entry is acknowledged, which segment may have it.
+func (g *guard) begin(last uint64) error {
+	made := g.notes.made.Load()
+	if made <= g.notes.begun || last < made {
+		return nil
+	}
+	g.notes.begun = made
+	return g.WAL.SetUint64(files.BegunKey, made)
+}
+
 // hold notes that everything that is in the log now is on disk. It may fail: then less is known of it.
 func (g *guard) hold() {
-	g.unheld = 0
+	g.notes.unheld = 0
 	last, err := g.LastIndex()
 	if err == nil {
 		err = g.WAL.SetUint64(files.HeldKey, last)
@@ -211,6 +252,9 @@ func (g *guard) Set(key, val []byte) error {
 
 // SetUint64 stores a number of Raft's own.
 func (g *guard) SetUint64(key []byte, val uint64) error {
+	if err := g.silence(); err != nil && bytes.Equal(key, files.VoteTerm) {
+		return err // the library gives no vote that it could not write
+	}
 	return g.stable(func() error { return g.votes.Follow(g.WAL, g.WAL.SetUint64(key, val)) })
 }
 

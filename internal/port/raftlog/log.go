@@ -158,9 +158,9 @@ func (l *Log) Run(ctx context.Context) error {
 	}
 	defer store.close()
 	notify := make(chan bool, 16)
-	snaps, err := files.OpenSnapshots(l.cfg.Dir, files.NewLogger(l.cfg.Log))
+	snaps, err := l.snapshots(store)
 	if err != nil {
-		return files.Classify(err, "open snapshots", l.cfg.Dir)
+		return err
 	}
 	g, gctx := lifecycle.NewGroup(ctx)
 	r, trans, err := l.open(gctx, g, store, snaps, notify)
@@ -179,7 +179,7 @@ func (l *Log) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 	case failure = <-l.machine.damage.found:
-		l.cfg.Log.Error("the log is damaged; this server stops", "error", failure)
+		l.cfg.Log.Error(unusable(failure)+"; this server stops", "error", failure)
 	case failure = <-failed:
 		l.cfg.Log.Error("the log can't be written any more; this server stops", "error", failure)
 	}
@@ -202,11 +202,22 @@ func (l *Log) guarded(found files.Found, failed chan<- error) (*guard, error) {
 		return nil, err
 	}
 	l.opened(store, found)
+	store.votesAt.Store(found.Overruled)
 	if err := l.dropOvertaken(store, found); err != nil {
 		store.close()
 		return nil, err
 	}
 	return store, nil
+}
+
+// snapshots opens those of the log. What they hold the store has, too.
+func (l *Log) snapshots(store *guard) (*files.Snapshots, error) {
+	snaps, err := files.OpenSnapshots(l.cfg.Dir, files.NewLogger(l.cfg.Log))
+	if err != nil {
+		return nil, files.Classify(err, "open snapshots", l.cfg.Dir)
+	}
+	snaps.Wrote = store.reached
+	return snaps, nil
 }
 
 // open starts Raft over the opened store.
@@ -218,7 +229,7 @@ func (l *Log) open(ctx context.Context, g *lifecycle.Group, store *guard, snaps 
 	if lone {
 		_, trans = raft.NewInmemTransport(raft.ServerAddress(l.cfg.ID))
 	} else {
-		c, trans = newChecked(trans, l.cfg.Log, store)
+		c, trans = newChecked(trans, l.cfg.Log, store, snaps)
 		g.Go("arrivals", func() error { c.run(ctx); return nil })
 	}
 	rc := l.raftConfig(lone, notify)
@@ -230,7 +241,7 @@ func (l *Log) open(ctx context.Context, g *lifecycle.Group, store *guard, snaps 
 	for _, v := range l.cfg.Voters {
 		first = append(first, raft.Server{ID: raft.ServerID(v.ID), Address: raft.ServerAddress(v.Address)})
 	}
-	if len(first) > 0 {
+	if len(first) > 0 && store.silence() == nil {
 		if err := l.bootstrap(store, snaps, first); err != nil {
 			return nil, nil, files.Classify(err, "bootstrap log", l.cfg.Dir)
 		}

@@ -38,6 +38,9 @@ func (l *Log) check(ctx context.Context) (files.Found, error) {
 	if err := files.DropUnfinished(l.cfg.Dir); err != nil {
 		return files.Found{}, err
 	}
+	if err := files.Abandon(l.cfg.files()); err != nil {
+		return files.Found{}, err
+	}
 	found, err := files.Check(l.cfg.Dir)
 	lone := l.cfg.Transport == nil
 	switch {

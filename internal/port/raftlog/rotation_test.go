@@ -3,6 +3,7 @@ package raftlog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -244,5 +245,52 @@ func awaitRotation(t *testing.T, w *wal.WAL) {
 	t.Helper()
 	if err := w.DeleteRange(0, 0); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Given a log of which a new segment is listed, as it was emptied or its last one filled, and was not made when the
+// server was killed, then nothing counts as lost; once an entry may be in that segment, its file is missed.
+func TestASegmentThatWasNeverMadeHeldNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		step func(g *guard) error // after which a new segment is there
+		next uint64               // the first entry of it; 0: one that was stored
+	}{
+		"emptied": {func(g *guard) error { return g.DeleteRange(1, 3) }, 4},
+		"filled": {func(g *guard) error {
+			for next := uint64(4); files.TailOf(g.dir) == 1; next++ {
+				e := &raft.Log{Index: next, Term: 1, Data: make([]byte, 4<<10)}
+				// To drop nothing waits until a segment that is full was followed by another.
+				if err := errors.Join(g.StoreLog(e), g.WAL.DeleteRange(0, 0)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, 0},
+	} {
+		for _, stored := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, stored: %t", name, stored), func(t *testing.T) {
+				cfg := Config{Dir: filepath.Join(t.TempDir(), "raft"), SegmentSize: 64 << 10, Reserve: 1 << 20}
+				g, err := openGuard(cfg.withDefaults(), &Counters{}, make(chan error, 1), newDamage())
+				if err == nil {
+					err = errors.Join(g.StoreLogs(entries(1, "111")), c.step(g))
+				}
+				last, failed := g.LastIndex()
+				if stored && err == nil {
+					err = g.StoreLogs(entries(max(c.next, last+1), "1"))
+				}
+				if err := errors.Join(err, failed); err != nil {
+					t.Fatal(err)
+				}
+				g.close()
+				path := files.SegmentOf(files.WALDir(cfg.Dir), 1<<40)
+				if err := os.Remove(path); err != nil {
+					t.Fatal(err)
+				}
+				found, err := files.Check(cfg.Dir)
+				if missed := err != nil || found.Unmade; missed != stored {
+					t.Errorf("%s is missed: %t (%v)", path, missed, err)
+				}
+			})
+		}
 	}
 }

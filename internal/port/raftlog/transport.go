@@ -20,6 +20,7 @@ type checked struct {
 	log    *slog.Logger
 	damage *damage
 	store  *guard
+	snaps  *files.Snapshots
 	sound  chan raft.RPC // what has arrived and may be seen
 }
 
@@ -29,12 +30,13 @@ type checkedPreVote struct {
 	raft.WithPreVote
 }
 
-func newChecked(t Transport, log *slog.Logger, store *guard) (c *checked, trans Transport) {
+func newChecked(t Transport, log *slog.Logger, store *guard, snaps *files.Snapshots) (c *checked, trans Transport) {
 	c = &checked{
 		Transport: t,
 		log:       log,
 		damage:    store.damage,
 		store:     store,
+		snaps:     snaps,
 		sound:     make(chan raft.RPC),
 	}
 	if pre, ok := t.(raft.WithPreVote); ok {
@@ -91,7 +93,7 @@ func (c *checked) arrived(rpc raft.RPC) error {
 			return fault.Wrap(err, fault.Internal, "store", fmt.Sprintf("entry %d", e.Index))
 		}
 	}
-	return nil
+	return c.overruled(req)
 }
 
 // has tells whether what arrived is a snapshot that ends with an entry of this server's log. Raft has the log kept

@@ -27,6 +27,10 @@ import (
 // HeldEvery entries. If one up to it is missing, it was lost, and not cut off as it was written.
 var HeldKey = []byte("BerthHeld")
 
+// BegunKey is where the log notes the first entry of the newest segment that may hold one which was acknowledged. The
+// library lists a segment before it makes its file: one that is not noted, and has none, was never written to.
+var BegunKey = []byte("BerthBegun")
+
 // HeldEvery is after how many entries that is noted anew.
 const HeldEvery = 256
 
@@ -39,9 +43,11 @@ type Found struct {
 	Dropped int
 	tail    string // the file that they are in
 	from    int64  // where they begin
-	// Unmade: the last segment's file is not what it is when its first entry is stored. Either none was, or all are
-	// lost.
+	// Unmade: the last segment's file is not what it is when its first entry is stored, and nothing says that none was:
+	// all may be lost.
 	Unmade bool
+	// Overruled is up to which entry this server must have the others' before it votes; 0: it may.
+	Overruled uint64
 	// Warnings name what is damaged and not needed, because something older replaces it.
 	Warnings []error
 	// NoVote is set when nothing says any more how this server has voted: others cannot mend that.
@@ -52,7 +58,11 @@ type Found struct {
 // Damaged and cannot be done without. It changes nothing.
 func Check(dir string) (Found, error) {
 	c := dirCheck{dir: dir, wal: filepath.Join(dir, "wal")}
-	err := c.all()
+	v, err := overruled(dir)
+	if err == nil {
+		c.found.Overruled = v.Votes
+		err = c.all()
+	}
 	c.votes()
 	return c.found, err
 }
@@ -91,6 +101,7 @@ type dirCheck struct {
 	dir, wal string
 	found    Found
 	held     uint64
+	begun    uint64   // see BegunKey; 0: it is not known
 	vote     Vote     // that the library's store has
 	unread   []string // directories of snapshots that are damaged
 }
@@ -210,8 +221,8 @@ func (c *dirCheck) names(meta string, list types.PersistentState) error {
 		return fault.Wrap(err, fault.Internal, "check log", c.wal)
 	}
 	for _, f := range files {
-		var base, id uint64
-		if _, err := fmt.Sscanf(filepath.Base(f), "%020d-%016x.wal", &base, &id); err != nil {
+		base, id, ok := named(f)
+		if !ok {
 			return c.bad(f, errors.New("its name is not that of a segment"))
 		}
 		if id >= list.NextSegmentID {
@@ -265,7 +276,8 @@ func (c *dirCheck) add(info types.SegmentInfo, r read) {
 	} else {
 		c.found.Dropped, c.found.from = r.dropped, int64(r.end)
 		c.found.tail = filepath.Join(c.wal, segment.FileName(info))
-		c.found.Unmade = len(r.data) < int(info.SizeLimit) && info.BaseIndex > 1
+		c.found.Unmade = len(r.data) < int(info.SizeLimit) && info.BaseIndex > 1 &&
+			(c.begun == 0 || c.begun >= info.BaseIndex)
 	}
 	if len(r.offsets) == 0 || last < info.MinIndex {
 		return
@@ -280,7 +292,8 @@ func (c *dirCheck) list(meta string) (out types.PersistentState, err error) {
 	err = kv.Read(meta, metadb.MetaBucket, metadb.MetaKey, func(data []byte) error {
 		return json.Unmarshal(data, &out)
 	})
-	for key, to := range map[string]*uint64{string(CurrentTerm): &c.found.Term, string(HeldKey): &c.held} {
+	for key, to := range map[string]*uint64{string(CurrentTerm): &c.found.Term, string(HeldKey): &c.held,
+		string(BegunKey): &c.begun} {
 		if err == nil {
 			err = fault.Note(kv.Read(meta, metadb.StableBucket, key, number64(to)), "read", key)
 		}
@@ -308,10 +321,23 @@ func SegmentOf(dir string, index uint64) string {
 	slices.Sort(files)
 	out := dir
 	for _, f := range files {
-		var base, id uint64
-		if _, err := fmt.Sscanf(filepath.Base(f), "%020d-%016x.wal", &base, &id); err == nil && base <= index {
+		if base, _, ok := named(f); ok && base <= index {
 			out = f
 		}
 	}
 	return out
+}
+
+// TailOf is the first entry of the last segment that was made for the log in a directory.
+func TailOf(dir string) (base uint64) {
+	list, err := filepath.Glob(filepath.Join(WALDir(dir), "*.wal"))
+	if err != nil {
+		return 0
+	}
+	for _, f := range list {
+		if b, _, ok := named(f); ok {
+			base = max(base, b)
+		}
+	}
+	return base
 }

@@ -20,6 +20,8 @@ type Options struct {
 	Dir         string
 	SegmentSize int // of the write-ahead log, in bytes
 	Log         *slog.Logger
+	// Made hears which entry is the first of a segment that was made, before it is stored; nil: nobody does.
+	Made func(base uint64)
 }
 
 // MakeDir makes a directory for its owner alone.
@@ -44,7 +46,7 @@ func openWALIn(cfg Options, dir string) (*wal.WAL, error) {
 		return nil, Classify(err, "open log", dir)
 	}
 	w, err := wal.Open(dir, wal.WithSegmentSize(cfg.SegmentSize), wal.WithLogger(NewLogger(cfg.Log)),
-		wal.WithSegmentFiler(segment.NewFiler(dir, private{fs.New()})))
+		wal.WithSegmentFiler(segment.NewFiler(dir, private{fs.New(), cfg.Made})))
 	if err != nil {
 		return nil, Classify(fmt.Errorf("open: %w", err), "open log", dir)
 	}

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,7 +12,10 @@ import (
 
 // private is the library's file system, with segments that their owner alone may use: the library makes them for all to
 // read.
-type private struct{ *walfs.FS }
+type private struct {
+	*walfs.FS
+	made func(base uint64) // hears which entry is the first of a segment that was made; nil: nobody does
+}
 
 // Create makes a segment.
 func (p private) Create(dir, name string, size uint64) (types.WritableFile, error) {
@@ -23,7 +27,16 @@ func (p private) Create(dir, name string, size uint64) (types.WritableFile, erro
 		_ = f.Close() // nothing was written
 		return nil, err
 	}
+	if base, _, ok := named(name); ok && p.made != nil {
+		p.made(base)
+	}
 	return f, nil
+}
+
+// named reads the name of a segment.
+func named(name string) (base, id uint64, ok bool) {
+	_, err := fmt.Sscanf(filepath.Base(name), "%020d-%016x.wal", &base, &id)
+	return base, id, err == nil
 }
 
 // closeToOthers takes the rights of others from what lies in a directory: the library gives them, as did versions of

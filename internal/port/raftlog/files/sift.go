@@ -147,7 +147,7 @@ func (c *dirCheck) listed() (types.PersistentState, bool) {
 	}
 	list, err := c.list(meta)
 	if err == nil {
-		err = kv.Read(meta, metadb.StableBucket, string(voteTerm), number64(&c.vote.VoteTerm))
+		err = kv.Read(meta, metadb.StableBucket, string(VoteTerm), number64(&c.vote.VoteTerm))
 	}
 	if err == nil {
 		err = kv.Read(meta, metadb.StableBucket, string(voteCandidate), func(data []byte) error {

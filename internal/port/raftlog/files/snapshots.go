@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/hashicorp/go-hclog"
@@ -29,8 +30,14 @@ const KeptSnapshots = 2
 // it drops the entries that a snapshot holds as soon as it is closed.
 type Snapshots struct {
 	*raft.FileSnapshotStore
-	dir string
+	// Wrote hears up to which entry a snapshot reaches that is on disk, before anybody else does; nil: nobody hears.
+	Wrote func(index uint64) error
+	dir   string
+	reach atomic.Pointer[Reach] // of the newest
 }
+
+// Reach is the last entry of the newest snapshot; zero: there is none.
+func (s *Snapshots) Reach() Reach { return *s.reach.Load() }
 
 // OpenSnapshots opens those of the log in a directory.
 func OpenSnapshots(dir string, log hclog.Logger) (*Snapshots, error) {
@@ -46,7 +53,18 @@ func OpenSnapshots(dir string, log hclog.Logger) (*Snapshots, error) {
 		return nil, err
 	}
 	s.FileSnapshotStore, err = raft.NewFileSnapshotStoreWithLogger(dir, KeptSnapshots, log)
-	return s, err
+	if err != nil {
+		return nil, err
+	}
+	kept, err := s.List() // the newest first
+	if err != nil {
+		return nil, err
+	}
+	s.reach.Store(&Reach{})
+	if len(kept) > 0 {
+		s.reach.Store(&Reach{Index: kept[0].Index, Term: kept[0].Term})
+	}
+	return s, nil
 }
 
 // takesFiles tries what the library tries, too, which does not say what is missing: a file system can have no room for
@@ -72,13 +90,20 @@ func (s *Snapshots) Create(version raft.SnapshotVersion, index, term uint64, mem
 	if err != nil {
 		return nil, err
 	}
-	return &snapshotSink{SnapshotSink: sink, dir: filepath.Join(s.dir, sink.ID()+".tmp")}, nil
+	return &snapshotSink{
+		SnapshotSink: sink,
+		dir:          filepath.Join(s.dir, sink.ID()+".tmp"),
+		of:           s,
+		reach:        Reach{Index: index, Term: term},
+	}, nil
 }
 
 // snapshotSink is a snapshot that is being written.
 type snapshotSink struct {
 	raft.SnapshotSink
 	dir    string // of it, until it is closed
+	of     *Snapshots
+	reach  Reach
 	closed bool
 }
 
@@ -96,7 +121,11 @@ func (s *snapshotSink) Close() error {
 	if err := s.SnapshotSink.Close(); err != nil {
 		return err
 	}
-	return sealMeta(strings.TrimSuffix(s.dir, ".tmp"))
+	s.of.reach.Store(&s.reach)
+	if err := sealMeta(strings.TrimSuffix(s.dir, ".tmp")); err != nil || s.of.Wrote == nil {
+		return err
+	}
+	return s.of.Wrote(s.reach.Index)
 }
 
 // metaSum is the file beside a snapshot's meta.json that has its checksum: the library has one of the state alone.

@@ -22,9 +22,9 @@ const VoteFile = "vote.json"
 // CurrentTerm is what Raft calls its term in the store.
 var CurrentTerm = []byte("CurrentTerm")
 
-// What Raft calls its vote in the store.
+// What Raft calls its vote in the store. It writes the term of it first.
 var (
-	voteTerm      = []byte("LastVoteTerm")
+	VoteTerm      = []byte("LastVoteTerm")
 	voteCandidate = []byte("LastVoteCand")
 )
 
@@ -110,7 +110,7 @@ func voteIn(w *wal.WAL) (v Vote, err error) {
 	if v.Term, err = w.GetUint64(CurrentTerm); err != nil {
 		return v, err
 	}
-	if v.VoteTerm, err = w.GetUint64(voteTerm); err != nil {
+	if v.VoteTerm, err = w.GetUint64(VoteTerm); err != nil {
 		return v, err
 	}
 	v.Candidate, err = w.Get(voteCandidate)
@@ -118,6 +118,6 @@ func voteIn(w *wal.WAL) (v Vote, err error) {
 }
 
 func (v Vote) store(w *wal.WAL) error {
-	return errors.Join(w.SetUint64(CurrentTerm, v.Term), w.SetUint64(voteTerm, v.VoteTerm),
+	return errors.Join(w.SetUint64(CurrentTerm, v.Term), w.SetUint64(VoteTerm, v.VoteTerm),
 		w.Set(voteCandidate, v.Candidate))
 }
