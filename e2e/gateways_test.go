@@ -151,9 +151,10 @@ func TestGatewaysAreKnownInConsul(t *testing.T) {
 		var begins struct{ Node struct{ ID, Cluster string } }
 		must(t, json.Unmarshal(file, &begins))
 		s, there := all[begins.Node.ID]
+		bound := s.Proxy.Config["envoy_gateway_no_default_bind"]
 		if !there || s.Service != name || s.Kind != kind+"-gateway" || begins.Node.Cluster != s.Kind ||
-			name != "open" && (s.Address != bridgedAddress || s.Proxy.Config["envoy_gateway_no_default_bind"] != true) ||
-			name == "open" && (s.Address == "" || s.Port == 0 || s.Proxy.Config["envoy_gateway_no_default_bind"] != nil ||
+			name != "open" && (s.Address != bridgedAddress || bound != true) ||
+			name == "open" && (s.Address == "" || s.Port == 0 || bound != nil ||
 				strings.Contains(string(file), `"127.0.0.1"`)) {
 			t.Errorf("%s: Envoy is %+v, and Consul has %+v", name, begins, s)
 		}

@@ -77,8 +77,8 @@ and CONSUL_CLIENT_KEY. The token needs acl = "write". No token is made, and none
 		"and task_identity")
 	f.StringVar(&o.rules, "task-rules", "", "`file` with what tasks may do, as rules of Consul (default: find "+
 		"services)")
-	f.StringVar(&o.gateway, "terminating-gateway", "", "`NAME=SERVICE,…`: a terminating gateway and the services behind "+
-		"it, for which its token may speak")
+	f.StringVar(&o.gateway, "terminating-gateway", "", "`NAME=SERVICE,…`: a terminating gateway and the services "+
+		"behind it, for which its token may speak")
 	return formats.AddTo(cmd)
 }
 
@@ -134,8 +134,8 @@ func (o *options) behind() error {
 	o.asked.Gateway = consulsetup.Gateway{Name: name, Services: strings.Split(list, ",")}
 	for _, s := range append([]string{name}, o.asked.Gateway.Services...) {
 		if !named.MatchString(s) {
-			return kit.Usage("-terminating-gateway is %q; write the names of the gateway and of the services behind it, as "+
-				"in exit=ext,legacy", o.gateway)
+			return kit.Usage("-terminating-gateway is %q; write the names of the gateway and of the services behind "+
+				"it, as in exit=ext,legacy", o.gateway)
 		}
 	}
 	return nil

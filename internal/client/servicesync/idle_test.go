@@ -76,11 +76,9 @@ func BenchmarkServicesInConsul(b *testing.B) {
 			}
 			took = append(took, time.Since(begun))
 		}
-		slices.Sort(took)
-		b.ReportMetric(milli(took[0]), "min-ms")
-		b.ReportMetric(milli(took[single/2]), "p50-ms")
-		b.ReportMetric(milli(took[single*99/100]), "p99-ms")
-		b.ReportMetric(milli(took[single-1]), "max-ms")
+		measured(b, took, "")
+		measured(b, edits(r, single), "edit-")
+		measured(b, returns(r), "back-")
 		begun := time.Now()
 		for i := single; i < most; i++ {
 			r.run(ids.Alloc(fmt.Sprint("a", i)), web("blue"))
@@ -97,6 +95,50 @@ func BenchmarkServicesInConsul(b *testing.B) {
 		r.stop()
 		r.real.Kill()
 	}
+}
+
+// measured reports the least, the median, the 99th percentile and the most.
+func measured(b *testing.B, took []time.Duration, of string) {
+	slices.Sort(took)
+	last := len(took) - 1
+	for name, i := range map[string]int{"min": 0, "p50": (last + 1) / 2, "p99": (last + 1) * 99 / 100, "max": last} {
+		b.ReportMetric(milli(took[i]), of+name+"-ms")
+	}
+}
+
+// edits is how long it takes until an edit in the catalog is sent to the agent: a check that turns before takes it
+// back.
+func edits(r *rig, most int) (took []time.Duration) {
+	for i := range most {
+		name := fmt.Sprint("a", i)
+		shown := r.real.Tags(name, "blue")
+		begun := time.Now()
+		r.real.Edit(shown, "green")
+		for r.registrations(name) < 2 {
+			time.Sleep(200 * time.Microsecond)
+		}
+		took = append(took, time.Since(begun))
+	}
+	return took
+}
+
+// returns is how long it takes until what came while Consul was away is registered, after it answers again.
+func returns(r *rig) (took []time.Duration) {
+	for i := range 20 {
+		name := fmt.Sprint("late", i)
+		r.real.Proxy.Away(true)
+		r.run(ids.Alloc(name), web("blue"))
+		r.hears("Service " + name + " is not registered in Consul: ")
+		begun := time.Now()
+		r.real.Proxy.Away(false)
+		for r.registrations(name) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		took = append(took, time.Since(begun))
+		r.end(ids.Alloc(name))
+		r.gone(name)
+	}
+	return took
 }
 
 func count(all, unregistered int) servicesync.Count {

@@ -92,9 +92,10 @@ func (p *played) quiet() {
 	}
 }
 
-// registrations counts those that were asked for. One is not that sends the same tags again because the agent has
-// others: Consul itself took them back. An agent does that which compares itself with the catalog in the moment of a
-// registration, before that has arrived there, and a server that begins anew (ADR 0125).
+// registrations counts those that were asked for, as our agent's log has them, or the proxy before Consul. One is not
+// counted that sends the same tags again because the agent has others: Consul itself took them back. An agent does that
+// which compares itself with the catalog in the moment of a registration, before that has arrived there, and a server
+// that begins anew (ADR 0125).
 func (p *played) registrations() (n int) {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
@@ -108,7 +109,7 @@ func (p *played) registrations() (n int) {
 		}
 		last = s.tags
 	}
-	return n
+	return max(n, p.r.real.Proxy.Changes("_berth-n-"+string(p.alloc)+"-"))
 }
 
 // external is somebody's edit in the catalog.

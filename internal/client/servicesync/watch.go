@@ -15,7 +15,7 @@ const perService = 20 * time.Microsecond
 
 // watch follows the catalog of the agent's node: who that is, what somebody edited there, and whether it came back.
 func (k *Keeper) watch(ctx context.Context) error {
-	pauses := retry.Backoff{Min: 100 * time.Millisecond, Max: 500 * time.Millisecond}
+	pauses := retry.Backoff{Min: 100 * time.Millisecond, Max: 250 * time.Millisecond}
 	var index uint64
 	failures := 0
 	for ctx.Err() == nil {

@@ -43,8 +43,8 @@ func ReadyOf(of ids.Alloc, g *job.TaskGroup, t *job.Task) string {
 	return at(of, readyHost, firstReady, g, t)
 }
 
-// at is an address for a task alone. The loopback of the host is that of other allocs, too: there each has an address of
-// its own.
+// at is an address for a task alone. The loopback of the host is that of other allocs, too: there each has an address
+// of its own.
 func at(of ids.Alloc, host string, first int, g *job.TaskGroup, t *job.Task) string {
 	if g.OnHost() {
 		sum := sha256.Sum256([]byte(of))

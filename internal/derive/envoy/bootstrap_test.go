@@ -101,7 +101,8 @@ func TestTheProxiesOfAGroupAreAskedAtPortsOfTheirOwn(t *testing.T) {
 	for _, of := range []ids.Alloc{"a1", "a2", "a3"} {
 		admin := netip.MustParseAddrPort(envoy.AdminOf(of, g, task("b")))
 		if at := admin.Addr(); !at.IsLoopback() || seen[at.String()] || admin.Port() != 19002 ||
-			envoy.AdminOf(of, g, task("b")) != admin.String() || envoy.ReadyOf(of, g, task("b")) != at.String()+":19102" {
+			envoy.AdminOf(of, g, task("b")) != admin.String() ||
+			envoy.ReadyOf(of, g, task("b")) != at.String()+":19102" {
 			t.Errorf("on the host's loopback that of %s is asked at %s", of, admin)
 		}
 		seen[admin.Addr().String()] = true

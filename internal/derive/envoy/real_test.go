@@ -143,8 +143,8 @@ func rules(t *testing.T, file map[string]any) (out []*regexp.Regexp) {
 	return out
 }
 
-// TestAGatewayInTheHostsNetworkBeginsAsTheRealConsulWouldHaveIt: of each kind, registered as Berth registers it, with the
-// places on the host's loopback that are its alloc's own.
+// TestAGatewayInTheHostsNetworkBeginsAsTheRealConsulWouldHaveIt: of each kind, registered as Berth registers it, with
+// the places on the host's loopback that are its alloc's own.
 func TestAGatewayInTheHostsNetworkBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
 	real := consulagent.Start(t)
 	for _, gw := range []*job.Gateway{{Ingress: &job.IngressGateway{}}, {Terminating: &job.TerminatingGateway{}},
@@ -163,7 +163,8 @@ func TestAGatewayInTheHostsNetworkBeginsAsTheRealConsulWouldHaveIt(t *testing.T)
 		}
 		a := &alloc.Alloc{ID: "b37c1c4e-8c4f-4a51-9a0e-6d5f0e2d9d11", TaskGroup: "g"}
 		a.Resources.Ports = []alloc.PortMapping{{Label: "in", Value: 8443, HostIP: "127.0.0.1"}}
-		at := service.Source{Alloc: a, Job: &job.Job{ID: "j", TaskGroups: []*job.TaskGroup{g}}, Node: &node.Node{ID: "n"}}
+		j := &job.Job{ID: "j", TaskGroups: []*job.TaskGroup{g}}
+		at := service.Source{Alloc: a, Job: j, Node: &node.Node{ID: "n"}}
 		all, err := service.ForConsul(at)
 		if err != nil || len(all) != 1 {
 			t.Fatalf("%+v, %v", all, err)

@@ -23,8 +23,8 @@ func ClusterOf(k job.TaskKind) string { return cmp.Or(kinds[k.Role()], k.Service
 // connectTimeout is how long a gateway waits for a connection, where its job says nothing.
 const connectTimeout = 5 * time.Second
 
-// gateway makes a service one of its kind of gateways. Consul would have it listen at the address where others reach it,
-// which is the host's: so it does in the host's network alone, and on the interfaces of a network of the alloc's own.
+// gateway makes a service one of its kind of gateways. Consul would have it listen at the address where others reach
+// it, which is the host's: so it does in the host's network alone, and on the interfaces of one of the alloc's own.
 func (s Source) gateway(i *Instance, out *consul.Service) (InConsul, error) {
 	g := i.Of.Connect.Gateway
 	if out.Port == 0 {

@@ -357,6 +357,7 @@ type Proxy struct {
 	mu    sync.Mutex
 	seen  []string
 	dated []string // the same with times and tags
+	texts []string // what was sent with each, without marks of ours
 	asked map[string]int
 }
 
@@ -402,10 +403,17 @@ func (p *Proxy) note(r *http.Request) {
 		Tags []string
 	}
 	_ = json.Unmarshal(text, &named)
+	var all map[string]any
+	_ = json.Unmarshal(text, &all) // what is none counts as nothing
+	if meta, is := all["Meta"].(map[string]any); is {
+		delete(meta, consul.MetaMark)
+	}
+	plain, _ := json.Marshal(all)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	said := strings.TrimPrefix(r.URL.Path, "/v1/agent/") + " " + named.ID
 	p.seen = append(p.seen, said)
+	p.texts = append(p.texts, string(plain))
 	p.dated = append(p.dated, fmt.Sprintf("%s %s %q", time.Now().UTC().Format(clock), said, named.Tags))
 }
 
@@ -444,6 +452,20 @@ func (p *Proxy) Registrations(of string) (n int) {
 	defer p.mu.Unlock()
 	for _, s := range p.seen {
 		if strings.HasPrefix(s, "service/register ") && strings.Contains(s, of) {
+			n++
+		}
+	}
+	return n
+}
+
+// Changes counts those of them that say something else of their service than the one before.
+func (p *Proxy) Changes(of string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	last := map[string]string{}
+	for i, s := range p.seen {
+		if strings.HasPrefix(s, "service/register ") && strings.Contains(s, of) && last[s] != p.texts[i] {
+			last[s] = p.texts[i]
 			n++
 		}
 	}

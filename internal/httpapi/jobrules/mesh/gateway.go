@@ -86,7 +86,8 @@ func (r *rules) bound(p *api.ConsulGatewayProxy) {
 	}
 	if onHost(r.g) && p.EnvoyGatewayNoDefaultBind && len(p.EnvoyGatewayBindAddresses) == 0 &&
 		!p.EnvoyGatewayBindTaggedAddresses {
-		r.add("with envoy_gateway_no_default_bind it listens nowhere; write envoy_gateway_bind_addresses, or leave it out")
+		r.add("with envoy_gateway_no_default_bind it listens nowhere; write envoy_gateway_bind_addresses, or leave " +
+			"it out")
 	}
 	for name, b := range p.EnvoyGatewayBindAddresses {
 		if b == nil || b.Address == "" || b.Port < 1 || b.Port > 65535 {

@@ -148,8 +148,8 @@ func TestWhatIsMissingIsWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestAGatewaysRightsAreItsOwn: a terminating gateway has what is written for its name and namespace, and other services
-// behind it are another policy in its place.
+// TestAGatewaysRightsAreItsOwn: a terminating gateway has what is written for its name and namespace, and other
+// services behind it are another policy in its place.
 func TestAGatewaysRightsAreItsOwn(t *testing.T) {
 	l := &lists{kept: map[string]map[string]any{}}
 	server := httptest.NewServer(l)
@@ -260,7 +260,8 @@ func TestTheRealConsulIsSetUp(t *testing.T) {
 	}
 	var gave struct{ Rules string }
 	real.Do(http.MethodGet, "/v1/acl/policy/name/berth-gateway-default-exit", nil, &gave)
-	if want := "service \"ext\" { policy = \"write\" }\nservice \"legacy\" { policy = \"write\" }\n"; gave.Rules != want {
+	const want = "service \"ext\" { policy = \"write\" }\nservice \"legacy\" { policy = \"write\" }\n"
+	if gave.Rules != want {
 		t.Errorf("its gateway may %q", gave.Rules)
 	}
 	a.Gateway.Services = []string{"ext"}
