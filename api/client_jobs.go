@@ -103,6 +103,13 @@ func (j Jobs) Evaluations(ctx context.Context, id string, o *QueryOptions) ([]*E
 	return j.c.evals(ctx, newCall(http.MethodGet, "job", id, "evaluations").read(o))
 }
 
+// ConsulEntries returns how what a job's gateways do stands in Consul, in the order of the gateways.
+func (j Jobs) ConsulEntries(ctx context.Context, id string, o *QueryOptions) ([]*ConsulEntryStatus, error) {
+	var out []*ConsulEntryStatus
+	_, err := j.c.do(ctx, newCall(http.MethodGet, "job", id, "consul").read(o), &out)
+	return out, err
+}
+
 // Deployment returns the latest deployment of a job, or nil.
 func (j Jobs) Deployment(ctx context.Context, id string, o *QueryOptions) (*Deployment, *QueryMeta, error) {
 	var out *Deployment

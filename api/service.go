@@ -100,6 +100,15 @@ type ConsulServiceStatus struct {
 	Port       int
 }
 
+// ConsulEntryStatus is how an entry of Consul's configuration stands that says what a gateway does.
+type ConsulEntryStatus struct {
+	Kind    string // such as ingress-gateway
+	Name    string // of the gateway's service
+	Written bool   // Consul has it as the job says
+	Reason  string // why it has not; empty: nothing stands in its way
+	Since   int64  // Unix seconds: how it stands since then, as far as the servers know; 0: not known
+}
+
 // ServiceRegistration is one instance of a service: who it is, and where.
 type ServiceRegistration struct {
 	ID          string

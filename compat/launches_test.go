@@ -76,6 +76,7 @@ func launched(a *agent) {
 			a.t.Errorf("the task printed %q", got)
 		}
 	}
+	sentBack(a, one.DispatchedJobID, "greeter")
 	evalID, _, err := a.Jobs().PeriodicForce("nightly", nil)
 	a.ok(err)
 	eval, _, err := a.Evaluations().Info(evalID, nil)
@@ -97,6 +98,36 @@ func launched(a *agent) {
 		}
 		_, _, err = a.Jobs().Deregister(id, true, nil)
 		a.ok(err)
+	}
+}
+
+// sentBack registers a job as the client read it, which is what "job inspect" prints and "job run -json" sends: with
+// all that the servers wrote into it. It is taken; what the servers write of what is launched stays as it was, and is
+// named, for whoever takes such a file for a job of another name would ask for it in vain.
+func sentBack(a *agent, id, parent string) {
+	a.t.Helper()
+	read, _, err := a.Jobs().Info(id, nil)
+	a.ok(err)
+	reply, _, err := a.Jobs().Register(read, nil)
+	a.ok(err)
+	for _, name := range []string{"ParentID", "Dispatched", "DispatchIdempotencyToken", "Payload"} {
+		if !strings.Contains(reply.Warnings, name+" has no effect") {
+			a.t.Errorf("of %s nothing is said: %q", name, reply.Warnings)
+		}
+	}
+	if n := strings.Count(reply.Warnings, "has no effect"); n != 4 {
+		a.t.Errorf("of what else servers write it is said: %q", reply.Warnings)
+	}
+	now, _, err := a.Jobs().Info(id, nil)
+	a.ok(err)
+	if now.ParentID == nil || *now.ParentID != parent || !now.Dispatched || string(now.Payload) != string(read.Payload) ||
+		*now.DispatchIdempotencyToken != *read.DispatchIdempotencyToken || *now.Version != *read.Version {
+		a.t.Errorf("what was launched is another one by now: %+v", now)
+	}
+	mine, _, err := a.Jobs().Info(parent, nil)
+	a.ok(err)
+	if reply, _, err = a.Jobs().Register(mine, nil); err != nil || strings.Contains(reply.Warnings, "has no effect") {
+		a.t.Errorf("a job that a person wrote, sent back: %+v, %v", reply, err)
 	}
 }
 

@@ -76,4 +76,9 @@ func TestTheGuideOfConsulBeginsFromNothing(t *testing.T) {
 	})
 	mustSay(t, "the same again", m.shell(here.Replace("berth setup consul -jwks-url "+
 		"https://berth.example:4646/.well-known/jwks.json")), "Consul has all that it needs")
+	gateway := regexp.MustCompile("(?m)^berth setup consul .*-terminating-gateway .*$").FindString(string(page))
+	mustSay(t, "the rights of a terminating gateway", m.shell(here.Replace(gateway)), "berth-gateway-default-exit",
+		"3 of 10 written")
+	mustSay(t, "its policy", m.shell("consul acl policy read -name berth-gateway-default-exit"), `service "ext"`,
+		`service "legacy"`)
 }

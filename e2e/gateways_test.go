@@ -6,8 +6,11 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+
+	"berth/api"
 )
 
 // throughGateways is a job with a gateway of each kind. What would be their Envoy sleeps.
@@ -56,6 +59,24 @@ job "gateways" {
               name    = "ext"
               ca_file = "/secrets/ca.pem"
               sni     = "ext.example"
+            }
+          }
+        }
+        SLEEPS
+      }
+    }
+  }
+  group "open" {
+    network {
+      mode = "host"
+    }
+    service {
+      name = "open"
+      connect {
+        gateway {
+          terminating {
+            service {
+              name = "ext"
             }
           }
         }
@@ -114,10 +135,12 @@ func TestGatewaysAreKnownInConsul(t *testing.T) {
 		e := entry("terminating-gateway", "exit")
 		return strings.Contains(e, `"CAFile":"/secrets/ca.pem"`) && strings.Contains(e, `"SNI":"ext.example"`)
 	})
-	for name, kind := range map[string]string{"edge": "ingress", "exit": "terminating", "wan": "mesh"} {
+	for name, kind := range map[string]string{"edge": "ingress", "exit": "terminating", "open": "terminating",
+		"wan": "mesh"} {
 		a := m.allocOfJob("gateways", name)
 		var all map[string]struct {
 			ID, Service, Kind, Address string
+			Port                       int
 			Proxy                      struct{ Config map[string]any }
 			TaggedAddresses            map[string]struct{ Address string }
 		}
@@ -129,7 +152,9 @@ func TestGatewaysAreKnownInConsul(t *testing.T) {
 		must(t, json.Unmarshal(file, &begins))
 		s, there := all[begins.Node.ID]
 		if !there || s.Service != name || s.Kind != kind+"-gateway" || begins.Node.Cluster != s.Kind ||
-			s.Address != bridgedAddress || s.Proxy.Config["envoy_gateway_no_default_bind"] != true {
+			name != "open" && (s.Address != bridgedAddress || s.Proxy.Config["envoy_gateway_no_default_bind"] != true) ||
+			name == "open" && (s.Address == "" || s.Port == 0 || s.Proxy.Config["envoy_gateway_no_default_bind"] != nil ||
+				strings.Contains(string(file), `"127.0.0.1"`)) {
 			t.Errorf("%s: Envoy is %+v, and Consul has %+v", name, begins, s)
 		}
 		if wan := s.TaggedAddresses["wan"].Address; name == "wan" && wan != bridgedAddress {
@@ -140,6 +165,11 @@ func TestGatewaysAreKnownInConsul(t *testing.T) {
 			t.Errorf("%s: Envoy does not begin with its own token: %v", name, err)
 		}
 	}
+	m.eventually("the servers say that Consul has heard of them", func() bool {
+		all, err := m.api.Jobs().ConsulEntries(t.Context(), "gateways", nil)
+		must(t, err)
+		return len(all) == 3 && !slices.ContainsFunc(all, func(e *api.ConsulEntryStatus) bool { return !e.Written })
+	})
 	m.run(strings.ReplaceAll(text, "BEHIND", "shop"))
 	m.eventually("what the job says anew", func() bool {
 		return strings.Contains(entry("ingress-gateway", "edge"), `"Name":"shop"`)

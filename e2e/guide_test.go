@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"berth/internal/testkit/programs"
 )
 
 // filesOf writes the files that a page shows under their names to the machine.
@@ -154,9 +156,7 @@ func TestTheGuideOfRemoval(t *testing.T) {
 // docs/guides/postgresql.md are run, then the rows are there after a kill, a change of the job, and a way back from a
 // mistake; also when initdb was killed in the middle of its work before.
 func TestTheGuideOfPostgreSQL(t *testing.T) {
-	if _, err := os.Stat("/usr/lib/postgresql/15/bin/initdb"); err != nil {
-		t.Skip("Debian's postgresql-15 is not installed: its guide is not played here")
-	}
+	programs.Need(t, "postgresql-15", "/usr/lib/postgresql/15/bin/initdb")
 	m := sampled(t)
 	defer m.guide("guides/install.md", "Remove")
 	const page = "guides/postgresql.md"

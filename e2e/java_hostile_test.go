@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"berth/e2e/hostile"
+	"berth/internal/testkit/programs"
 )
 
 const hostileJava = `
@@ -63,10 +64,7 @@ const attackByJava = `public class Attack {
 // TestAHostileProgramOfJava: given a program for the Java machine that tries everything to leave its sandbox or to take
 // more than its share, then each attempt has the answer that a task of exec has: the machine opens nothing.
 func TestAHostileProgramOfJava(t *testing.T) {
-	compiler, err := exec.LookPath("javac")
-	if err != nil {
-		t.Skip("there is no compiler for the program")
-	}
+	programs.Need(t, "openjdk-17-jdk-headless", "javac")
 	m := inService(t)
 	m.inherit()
 	token := filepath.Join(m.root, "token")
@@ -77,7 +75,7 @@ func TestAHostileProgramOfJava(t *testing.T) {
 	m.buildHostile()
 	source := filepath.Join(m.rig, "Attack.java")
 	must(t, os.WriteFile(source, []byte(attackByJava), 0o644))
-	if out, err := exec.Command(compiler, "--release", "17", source).CombinedOutput(); err != nil {
+	if out, err := exec.Command("javac", "--release", "17", source).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	m.run(sleeper("victim"))

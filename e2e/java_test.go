@@ -1,17 +1,16 @@
 package e2e
 
 import (
-	osexec "os/exec"
 	"strings"
 	"testing"
+
+	"berth/internal/testkit/programs"
 )
 
 // TestAJobRunsAProgramOfJava: the node tells its machine, by which the job chooses it, and the program runs in a root
 // of its own.
 func TestAJobRunsAProgramOfJava(t *testing.T) {
-	if _, err := osexec.LookPath("javac"); err != nil {
-		t.Skip("the machine that runs a program by its text comes with the compiler")
-	}
+	programs.Need(t, "openjdk-17-jdk-headless", "javac") // it runs a program by its text
 	m := prepare(t, false)
 	m.start()
 	m.run(`

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/testkit/programs"
 )
 
 // TestAnUpdateOfPostgreSQLLosesNoCommittedRow: given the database of docs/guides/postgresql.md and somebody who writes
@@ -24,9 +25,7 @@ import (
 // comes back with the setting, and has every row of which the database had said that it is committed.
 func TestAnUpdateOfPostgreSQLLosesNoCommittedRow(t *testing.T) {
 	const psql = "/usr/lib/postgresql/15/bin/psql"
-	if _, err := os.Stat(psql); err != nil {
-		t.Skip("Debian's postgresql-15 is not installed: no row can be written")
-	}
+	programs.Need(t, "postgresql-15", psql)
 	m := sampled(t)
 	m.filesOf("guides/postgresql.md")
 	m.guide("guides/postgresql.md", "Run it")

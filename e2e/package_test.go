@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/internal/testkit/programs"
 )
 
 // said is what a program prints; it must succeed.
@@ -41,11 +43,7 @@ func commandsOf(t *testing.T, above string) (out []string) {
 // command that man takes without a warning; it installs beneath a directory, starts nothing, and leaves a changed
 // configuration and all state.
 func TestThePackageOfDebian(t *testing.T) {
-	for _, program := range []string{"dpkg-deb", "man"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skip(program + " is not installed: no package is built here")
-		}
-	}
+	programs.Need(t, "dpkg man-db", "dpkg-deb", "man")
 	dir := t.TempDir()
 	t.Setenv("DPKG_DEB_COMPRESSOR_TYPE", "none") // it is not kept
 	said(t, "../scripts/deb.sh", binary, dir)

@@ -4,7 +4,7 @@
 # Usage: install-debian.sh [package ...]      without names: all that the tests need
 set -eu
 
-all="zsh fish man-db xfsprogs btrfs-progs e2fsprogs redis-server redis-tools util-linux mount iproute2 procps gcc libc6-dev ca-certificates docker.io docker-registry busybox-static python3 curl jq postgresql-15 openjdk-17-jdk-headless"
+all="zsh fish man-db xfsprogs btrfs-progs e2fsprogs redis-server redis-tools util-linux mount iproute2 procps gcc libc6-dev ca-certificates docker.io docker-registry busybox-static python3 curl jq postgresql-15 openjdk-17-jdk-headless qemu-system-x86"
 if [ $# -eq 0 ]; then
 	# shellcheck disable=SC2086 # a list of names
 	set -- $all

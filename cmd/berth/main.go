@@ -16,6 +16,7 @@ import (
 	agentdir "berth/internal/agent/datadir"
 	"berth/internal/agent/lostvolumes"
 	form "berth/internal/base/backup"
+	"berth/internal/base/collector"
 	"berth/internal/base/descriptors"
 	"berth/internal/base/leased"
 	"berth/internal/base/lifecycle"
@@ -187,6 +188,7 @@ func runAgent(ctx context.Context, args []string) int {
 		return nil
 	})
 	g.Go("hangups", func() error { return passOn(gctx, hangups, reload) })
+	g.Go("collector", func() error { return collector.New().Run(gctx) })
 	err = agent.Run(ctx, cfg, version, agent.Signals{
 		Again:  impatient,
 		Reload: reload,

@@ -32,6 +32,7 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/docker"
 	"berth/internal/port/driver/exec"
+	"berth/internal/port/driver/qemu"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/port/pluginhost"
 	"berth/internal/server"
@@ -190,6 +191,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 	addresses, addressErr := c.Client.networks().Addresses(reservedPorts)
 	bridge, bridgeErr := c.Client.networks().Of()
 	containers, containersErr := c.plugin(docker.Name).DockerConfig()
+	images, imagesErr := c.plugin(qemu.Name).Images()
 	fetched, fetchErr := c.Client.Artifact.Settings(c.Ports.HTTP, c.Ports.RPC)
 	return client.Config{
 		DataDir:       c.DataDir,
@@ -230,6 +232,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			Users:        execUsers,
 			IDs:          ids,
 		},
+		Images:              images,
 		Docker:              &containers,
 		PluginPrograms:      c.programs(),
 		UnlimitedDisks:      c.enforced() == enforceNone,
@@ -247,7 +250,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
-	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr, fetchErr, containersErr)
+	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr, fetchErr, containersErr, imagesErr)
 }
 
 // programs are the plugins that are programs of their own.

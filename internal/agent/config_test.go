@@ -261,7 +261,7 @@ func TestRefusals(t *testing.T) {
 		"a strange level": {base, []string{"-log-level", "loud"}, []string{"log_level loud", "trace"}},
 		"the pool of all": {strings.Replace(base, "client { enabled = true }",
 			"client {\n node_pool = \"all\"\n enabled = true\n}", 1), nil, []string{"node_pool", "without saying so"}},
-		"no such driver": {base + "plugin \"podman\" { }\n", nil, []string{`plugin "podman"`, "exec and raw_exec"}},
+		"no such driver": {base + "plugin \"podman\" { }\n", nil, []string{`plugin "podman"`, "exec, qemu and raw_exec"}},
 		"no such system call": {base + "plugin \"exec\" {\n config { allow_syscalls = [\"sys_ptrace\"] }\n}\n", nil,
 			[]string{`plugin "exec"`, "allow_syscalls", `"sys_ptrace"`, "man 2 syscalls"}},
 		"another's system calls": {base + "plugin \"raw_exec\" {\n config { allow_syscalls = [\"ptrace\"] }\n}\n", nil,

@@ -24,6 +24,7 @@ var refusals = map[reflect.Type]hclfile.Special{
 	reflect.TypeFor[plugins.Plugin](): plugins.Special,
 
 	reflect.TypeFor[plugins.DockerOptions](): plugins.DockerSpecial,
+	reflect.TypeFor[plugins.QemuOptions]():   plugins.QemuSpecial,
 	reflect.TypeFor[ClientBlock](): {Refusal: map[string]string{
 		"alloc_dir":   "everything is below data_dir; leave it out",
 		"server_join": "write the addresses of servers: servers = [...]",

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"syscall"
 
 	"berth/internal/cli/cluster"
@@ -70,7 +71,7 @@ func (a *App) Run(ctx context.Context, words []string) int {
 	e := kit.New(o.Stdin, o.Stdout, o.Stderr, o.Getenv, o.Environ, o.Version)
 	e.Dial = o.Dial
 	defer e.Close()
-	root := newRoot(e, o)
+	root := newRoot(e, o, slices.Concat(words, []string{""})[0])
 	if len(words) > 0 && words[0] == "__complete" {
 		for _, word := range complete(ctx, e, root, words[1:]) {
 			e.Out.Text(word + "\n")
@@ -135,9 +136,9 @@ func finish(ctx context.Context, e *kit.Env, err error) int {
 	return code
 }
 
-// newRoot builds the tree of commands.
-func newRoot(e *kit.Env, o Options) *kit.Command {
+// newRoot builds the tree of commands, or what of it is at and around the one that is named.
+func newRoot(e *kit.Env, o Options, name string) *kit.Command {
 	root := &kit.Command{Use: "berth", Long: overview}
 	e.AddGeneralFlags(root)
-	return root.Add(commands(e, o)...)
+	return root.Add(commands(e, o, name)...)
 }

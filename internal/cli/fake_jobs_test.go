@@ -39,6 +39,9 @@ func (f *fake) jobFull(id string) *api.Job {
 	if kind == "service" {
 		g.Update = &api.UpdateStrategy{HealthCheck: ptr("task_states"), MinHealthyTime: ptr(10 * time.Second)}
 	}
+	if id == "edge" {
+		g.Services = []*api.Service{{Name: "edge", Connect: &api.ConsulConnect{Gateway: &api.ConsulGateway{}}}}
+	}
 	return &api.Job{
 		ID:             &id,
 		Name:           &id,
@@ -128,7 +131,7 @@ func (f *fake) plot(id string) []scene {
 			plain(f.bent(allocC, "failed", failure, is("failed"), trouble(text), unhealthy(text)))}
 	case "loop":
 		return f.loop()
-	case "busy", "silent", "away":
+	case "busy", "silent", "away", "edge":
 		first := plain(f.bent(allocA, "running", f.events(4), is("running")))
 		return []scene{first, first}
 	case "kept":

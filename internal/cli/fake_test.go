@@ -253,6 +253,33 @@ func (f *fake) get(path string, r *http.Request, n int) (any, error) {
 		return f.releasing(allocC, true), nil
 	case path == "allocation/"+allocC:
 		return f.crashing(), nil
+	case path == "job/edge/consul":
+		return []*api.ConsulEntryStatus{{
+			Kind:   "ingress-gateway",
+			Name:   "edge",
+			Reason: "write ingress-gateway edge: permission denied: give the servers a token with mesh:write",
+			Since:  f.ago(3*time.Minute) / int64(time.Second),
+		}}, nil
+	case path == "service/edge" && q.Get("provider") == "consul":
+		return []*api.ServiceRegistration{{
+			ID:          "_berth-edge",
+			ServiceName: "edge",
+			Namespace:   "default",
+			JobID:       "edge",
+			AllocID:     allocA,
+			NodeID:      nodeA,
+			Address:     "10.0.0.1",
+			Port:        8080,
+		}}, nil
+	case path == "service/edge":
+		return []*api.ServiceRegistration{}, nil
+	case path == "allocation/"+allocA+"/consul":
+		return []*api.ConsulServiceStatus{{
+			ID:         "_berth-edge",
+			Service:    "edge",
+			Registered: true,
+			Since:      f.ago(time.Minute) / int64(time.Second),
+		}}, nil
 	case strings.HasPrefix(path, "job/"):
 		return f.jobGet(strings.TrimPrefix(path, "job/"), n)
 	case strings.HasPrefix(path, "evaluation"):

@@ -78,12 +78,15 @@ func TestPagesNameCommandsThatThereAre(t *testing.T) {
 }
 
 // program is the tree of commands of the program, which has an agent, a plugin and tests of plugins, too.
-func program() *kit.Command {
+func program() *kit.Command { return partOf("") }
+
+// partOf is what is made of the tree when a command is named.
+func partOf(name string) *kit.Command {
 	e := kit.New(strings.NewReader(""), io.Discard, io.Discard, func(string) string { return "" }, nil, "9")
 	return newRoot(e, Options{
 		Agent:   func(context.Context, []string) int { return 0 },
 		Plugins: map[string]func(context.Context, []string) int{"local-csi": nil},
 
 		PluginTests: struct{ plugintest.Tester }{},
-	})
+	}, name)
 }

@@ -18,7 +18,7 @@ func setUpConsul(_ context.Context, asked consulsetup.Asked) (*consulsetup.Repor
 	if asked.Consul.Address == "away:1" {
 		return nil, errors.New("Consul is away")
 	}
-	return &consulsetup.Report{Applied: asked.Apply, Steps: []consulsetup.Step{
+	out := &consulsetup.Report{Applied: asked.Apply, Steps: []consulsetup.Step{
 		{Kind: "policy", Name: "berth-tasks", Action: consulsetup.Kept},
 		{Kind: "role", Name: "berth-tasks-" + asked.Namespace, Action: consulsetup.Create},
 		{
@@ -28,7 +28,16 @@ func setUpConsul(_ context.Context, asked consulsetup.Asked) (*consulsetup.Repor
 			Object: map[string]any{"Audience": asked.Audience, "JWKSURL": asked.Keys, "CA": asked.KeysCA},
 		},
 		{Kind: "binding-rule", Name: "tasks", Action: consulsetup.Unchanged},
-	}}, nil
+	}}
+	if gw := asked.Gateway; gw.Name != "" {
+		out.Steps = append(out.Steps, consulsetup.Step{
+			Kind:   "policy",
+			Name:   "gateway-" + gw.Name,
+			Action: consulsetup.Create,
+			Object: map[string]any{"Services": gw.Services},
+		})
+	}
+	return out, nil
 }
 
 // TestSetupAsksConsulAsItsOwnProgramDoes: the variables of Consul's own program say where and by which token, what this

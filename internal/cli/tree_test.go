@@ -19,7 +19,7 @@ func everyCommand(cmd *kit.Command, visit func(*kit.Command)) {
 func tree() (*kit.Env, *kit.Command, *bytes.Buffer) {
 	var out bytes.Buffer
 	e := kit.New(strings.NewReader(""), &out, &out, func(string) string { return "" }, nil, "9")
-	return e, newRoot(e, Options{}), &out
+	return e, newRoot(e, Options{}, ""), &out
 }
 
 // Given every command, then its help has a sentence, an example that names it, and flags that say what they do; and it
@@ -140,4 +140,31 @@ func Leaves() (out []string) {
 		}
 	})
 	return out
+}
+
+// Given the name of a command as the first word, then what is made of the tree has that command as the whole tree has
+// it, with all that is beneath it, and less than half of the rest.
+func TestACommandIsMadeWithoutTheOthers(t *testing.T) {
+	shapes := func(root *kit.Command) map[string]string {
+		out := map[string]string{}
+		everyCommand(root, func(c *kit.Command) {
+			shape := c.Use + "\n" + c.Short
+			c.Flags().VisitAll(func(f *flag.Flag) { shape += "\n-" + f.Name + " " + f.DefValue + ": " + f.Usage })
+			out[c.Path()] = shape
+		})
+		return out
+	}
+	whole := program()
+	all := shapes(whole)
+	for _, c := range whole.Verbs() {
+		made := shapes(partOf(c.Name()))
+		if len(made) > len(all)/2 {
+			t.Errorf("%d of %d commands are made for %q", len(made), len(all), c.Name())
+		}
+		everyCommand(c, func(c *kit.Command) {
+			if made[c.Path()] != all[c.Path()] {
+				t.Errorf("%s is %q when it is named, and %q in the whole tree", c.Path(), made[c.Path()], all[c.Path()])
+			}
+		})
+	}
 }

@@ -52,7 +52,6 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/docker"
 	"berth/internal/port/driver/exec"
-	"berth/internal/port/driver/java"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/pluginhost"
@@ -93,6 +92,8 @@ type Config struct {
 	Clock *bootclock.Clock
 	// Volumes are the directories in which bundled plugins keep volumes: where there are some, somebody was a node.
 	Volumes []string
+	// Images are directories of the node from which machines of the driver qemu may have their images.
+	Images []string
 	// Docker is how containers are run; nil: they are not.
 	Docker *docker.Config
 	// PluginPrograms are plugins that are programs of their own: of drivers, or of devices, as they say.
@@ -327,79 +328,6 @@ func (c *Client) build(ctx context.Context) error {
 		Log:     c.log,
 	})
 	return nil
-}
-
-// buildDrivers makes the drivers, and what holds the processes of those that launch some.
-func (c *Client) buildDrivers(table *allocs.Table) (err error) {
-	all := c.cfg.Drivers
-	if c.cfg.Shims != nil {
-		cfg := *c.cfg.Shims
-		cfg.Bundle, cfg.Log = table.EncodedBundle, c.cfg.Log.With(logkey.Component, "shim")
-		if c.launcher, err = shim.New(cfg); err != nil {
-			return err
-		}
-		c.shims = shim.NewKeeper(shim.KeeperConfig{
-			Launcher: c.launcher,
-			Records:  table,
-			Dirs:     c.dirs,
-			Changed:  table.ShimsChanged,
-			Log:      c.log,
-		})
-		isolated := exec.New(c.cfg.Exec, c.launcher)
-		all = append([]driver.Driver{rawexec.New(c.cfg.RawExec, c.launcher), isolated, java.New(isolated, "")}, all...)
-		if c.cfg.Docker != nil {
-			all = append(all, c.docker(*c.cfg.Docker, table))
-		}
-		programs, devices := c.programs(table, all)
-		all, c.beside.devices = append(all, programs...), devices
-	}
-	if c.beside.devices == nil {
-		c.beside.devices = devicemanager.New(devicemanager.Config{Log: c.log})
-	}
-	c.drivers, err = drivermanager.New(drivermanager.Config{
-		Drivers:  all,
-		Period:   c.cfg.DriverPeriod,
-		Deadline: c.cfg.DriverDeadline,
-		Log:      c.log,
-	})
-	return err
-}
-
-// identity is where the node's things lie that tell who it is.
-func (c Config) identity() identity.Config {
-	out := identity.Config{DataDir: c.DataDir, Volumes: c.Volumes, Log: c.Log.With(logkey.Component, "client")}
-	if c.Shims != nil {
-		out.Shims, out.Slice = c.Shims.Dir, c.Shims.Slice
-	}
-	return out
-}
-
-func (c *Client) describe(
-	ctx context.Context, holdings *allocs.Holdings, dirs string, meta *nodemeta.Meta,
-) host.Config {
-	look := c.cfg.Fingerprint
-	look.DiskPath, look.Version = c.cfg.DataDir, c.cfg.Version
-	look.Allocs = dirs
-	return host.Config{
-		ID:          c.link.Node(),
-		Secret:      c.link.Secret(),
-		Name:        c.cfg.Name,
-		Datacenter:  c.cfg.Datacenter,
-		NodePool:    c.cfg.NodePool,
-		NodeClass:   c.cfg.NodeClass,
-		Meta:        meta,
-		HTTPAddr:    c.cfg.HTTPAddr,
-		Attributes:  withNetworks(ctx, c.cfg.Attributes, c.cfg.Bridge, c.cfg.CNI, c.log),
-		HostVolumes: c.cfg.HostVolumes,
-		Fingerprint: look,
-		Reserved:    c.cfg.Reserved,
-		Drivers:     c.drivers,
-		Devices:     c.beside.devices,
-		Plugins:     c.storage.plugins,
-		Holdings:    holdings,
-		Consul:      c.describedByConsul(),
-		Log:         c.log,
-	}
 }
 
 // Run runs the node until ctx ends. The tasks go on running: the agent finds them after a restart. Use Shutdown before

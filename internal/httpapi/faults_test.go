@@ -1,12 +1,17 @@
 package httpapi_test
 
 import (
+	"fmt"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
 
 	"berth/api"
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
+	"berth/internal/model/variable"
+	"berth/internal/testkit/oneserver"
 )
 
 // faults says by which observed reply the status of each kind of fault is known. Where nothing like it was observed the
@@ -64,6 +69,63 @@ func TestFaultsHaveTheObservedStatus(t *testing.T) {
 	}
 	if asked < 10 {
 		t.Errorf("only %d observed faults were met", asked)
+	}
+}
+
+// Given what a person asks for that others' names or a bound are in the way of, then the answer says so in words, as a
+// mistake and not as a failure of the servers: whoever watches for those is not called. Nothing of it is written.
+func TestWhatIsTakenOrFullIsNoFailureOfTheServers(t *testing.T) {
+	r := newRig(t)
+	r.must("PUT", "/v1/acl/policy/p", map[string]any{"Rules": `node { policy = "read" }`})
+	role := map[string]any{"Name": "taken", "Policies": []any{map[string]any{"Name": "p"}}}
+	var made api.ACLRole
+	r.must("PUT", "/v1/acl/role", role).into(t, &made)
+	var other api.ACLRole
+	r.must("PUT", "/v1/acl/role", map[string]any{"Name": "other", "Policies": role["Policies"]}).into(t, &other)
+	token := map[string]any{"Type": "client", "Policies": []any{"p"}, "AccessorID": ids.New(), "SecretID": ids.New()}
+	r.must("PUT", "/v1/acl/token", token)
+	token["AccessorID"] = ids.New()
+	write := func(ns, path, text string) *answer {
+		return r.try("PUT", "/v1/var/"+path+"?namespace="+ns, map[string]any{"Items": map[string]any{"k": text}})
+	}
+	for _, ns := range []string{"many", "large"} {
+		r.must("PUT", "/v1/namespace/"+ns, map[string]any{"Name": ns})
+	}
+	for i := range oneserver.MostVariables.Number {
+		if a := write("many", fmt.Sprint("v", i), "x"); a.status != http.StatusOK {
+			t.Fatalf("variable %d: %d %s", i, a.status, a.body)
+		}
+	}
+	large := strings.Repeat("x", variable.MaxBytes-1)
+	for i := range oneserver.MostVariables.Bytes/variable.MaxBytes - 1 {
+		if a := write("large", fmt.Sprint("v", i), large); a.status != http.StatusOK {
+			t.Fatalf("variable %d: %d %s", i, a.status, a.body)
+		}
+	}
+	renamed := map[string]any{"ID": other.ID, "Name": "taken", "Policies": role["Policies"]}
+	lock := map[string]any{"Lock": map[string]any{"TTL": "15s", "LockDelay": "5s"}}
+	for what, c := range map[string]struct {
+		got  *answer
+		says string
+	}{
+		"a role of a name that is taken":    {r.try("PUT", "/v1/acl/role", role), made.ID + " has this name (choose another"},
+		"a role given such a name":          {r.try("PUT", "/v1/acl/role/"+other.ID, renamed), made.ID + " has this name"},
+		"a token of a secret that is taken": {r.try("PUT", "/v1/acl/token", token), "there is another one of this secret"},
+		"a variable more than there may be": {write("many", "more", "x"),
+			`namespace "many" would be 51, at most 50 are allowed (delete some of them`},
+		"a lock that makes one": {r.try("PUT", "/v1/var/more?namespace=many&lock-acquire", lock), "at most 50 are allowed"},
+		"more bytes than a namespace may have": {write("large", "more", large),
+			`bytes, at most 1048576 are allowed (delete some of them`},
+		"a larger variable than one may be": {write("default", "big", large+"x"), "65537 bytes together"},
+	} {
+		if c.got.status != http.StatusBadRequest || !strings.Contains(string(c.got.body), c.says) {
+			t.Errorf("%s: %d %s", what, c.got.status, c.got.body)
+		}
+	}
+	for _, path := range []string{"/v1/var/more?namespace=many", "/v1/var/more?namespace=large", "/v1/var/big"} {
+		if a := r.try("GET", path, nil); a.status != http.StatusNotFound {
+			t.Errorf("%s was written: %d", path, a.status)
+		}
 	}
 }
 

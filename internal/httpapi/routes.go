@@ -203,6 +203,7 @@ var routes = []route{
 	{method: del, path: "/v1/job/{id}/versions/{tag}/tag", handle: jobUntag},
 	{method: get, path: "/v1/job/{id}/submission", handle: jobSubmission},
 	{method: get, path: "/v1/job/{id}/services", handle: jobServices},
+	{method: get, path: "/v1/job/{id}/consul", handle: jobConsul},
 	{method: get, path: "/v1/job/{id}/actions", handle: noneOfJob},
 	{
 		method:  put,

@@ -40,7 +40,10 @@ var (
 			By:        access.Peer(r.Request),
 		}, nil
 	}, calls.Empty)
-	jobServices   = calls.Read(wire.JobServices, calls.ByName[ids.Job], calls.As(services.Registrations))
+	jobServices = calls.Read(wire.JobServices, calls.ByName[ids.Job], calls.As(services.Registrations))
+	jobConsul   = calls.Call(wire.JobConsul, func(r *calls.Request) (*wire.JobConsulRequest, error) {
+		return &wire.JobConsulRequest{Namespace: r.Namespace, Job: ids.Job(r.PathValue("id"))}, nil
+	}, calls.As(services.Entries))
 	allocServices = calls.Read(wire.AllocServices, calls.ByID[ids.Alloc]("alloc"), calls.As(services.Registrations))
 	allocChecks   = calls.Call(wire.AllocChecks, allocTarget, calls.As(services.Checks))
 	allocConsul   = calls.Call(wire.AllocChecks, allocTarget, calls.As(services.InConsul))

@@ -155,6 +155,7 @@ func (s *Server) components(ring *keyring.Keyring) *components {
 		Variables:     secrets,
 		VariableMost:  s.cfg.Variables,
 		Locks:         c.locks,
+		Entries:       c.inConsul.gateways,
 		ForConsul:     s.cfg.ForConsul,
 		Identities: workloads.Config{
 			Signer: &keyring.Signer{Keyring: ring, Store: s.store, Proposer: s},

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/base/collector"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
@@ -31,6 +32,14 @@ type stand struct {
 }
 
 func newStand(b *testing.B) *stand {
+	g, ctx := lifecycle.NewGroup(b.Context())
+	g.Go("collector", func() error { return collector.New().Run(ctx) }) // as the program has it
+	b.Cleanup(func() {
+		g.Stop()
+		if err := g.Wait(); err != nil {
+			b.Error(err)
+		}
+	})
 	s := &stand{Cluster: servers.Start(b, 3), b: b}
 	if s.lead = s.Leader(); s.lead == nil {
 		b.Fatal("no server leads")

@@ -198,7 +198,7 @@ func TestANamespaceHoldsSoManyVariables(t *testing.T) {
 			switch err := put("default", fmt.Sprint("app/", i), 10); {
 			case err == nil:
 				written.Add(1)
-			case fault.Has(err, fault.Conflict) && strings.Contains(err.Error(), "at most 5 are allowed"):
+			case fault.Has(err, fault.Invalid) && strings.Contains(err.Error(), "at most 5 are allowed"):
 				refused.Add(1)
 			default:
 				t.Error(err)
@@ -221,7 +221,7 @@ func TestANamespaceHoldsSoManyVariables(t *testing.T) {
 		Path:      "app/leader",
 		Lock:      variable.Lock{TTL: variable.MinTTL},
 	})
-	if !fault.Has(err, fault.Conflict) {
+	if !fault.Has(err, fault.Invalid) {
 		t.Errorf("a lock of what is not there: %v", err)
 	}
 	_, err = wire.NamespacePut.Call(ctx, here, &wire.NamespacePutRequest{Namespace: partition.Namespace{Name: "shop"}})

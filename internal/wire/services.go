@@ -12,6 +12,7 @@ var (
 	ServiceDelete = Unary[ServiceDeleteRequest, Written]("Service.Delete")
 	JobServices   = Unary[Ref[ids.Job], List[*service.Registration]]("Job.Services")
 	AllocServices = Unary[Ref[ids.Alloc], List[*service.Registration]]("Alloc.Services")
+	JobConsul     = Unary[JobConsulRequest, JobConsulReply]("Job.Consul")
 )
 
 // ServiceGetRequest asks who is found under a name.
@@ -31,6 +32,22 @@ type ServiceDeleteRequest struct {
 	Name      string
 	ID        string
 	By        string // as the API knows them
+}
+
+// JobConsulRequest asks the server that leads how what a job's gateways do stands in Consul: it alone writes that.
+type JobConsulRequest struct {
+	Namespace ids.Namespace
+	Job       ids.Job
+}
+
+// JobConsulReply has the entries of Consul's configuration that a job's gateways need, in their order.
+type JobConsulReply struct{ Entries []ConsulEntry }
+
+// ConsulEntry is how one stands.
+type ConsulEntry struct {
+	Kind, Name string
+	Why        string // Consul does not have it as the job says; empty: it has
+	Since      int64  // Unix seconds: how it stands since then; 0: not known
 }
 
 // AllocChecksReply is what the checks of an alloc's services have found, as its job lists them.

@@ -238,6 +238,11 @@ func serviceIgnored(at string) (out []rule) {
 	return out
 }
 
+// ignoredRules are warned of and not refused, for one of three reasons. What servers write of a job that was launched
+// comes back from clients that send what they read: "nomad job inspect" and then "nomad job run -json" is such a way,
+// and Terraform another; refused, no launched job could be sent back. What is deprecated does nothing in the reference
+// either, and stands in files that are otherwise fine. What a service of the servers' own catalog says for Consul stands
+// there because files are moved between the two providers. Whatever would change what runs is refused instead.
 var ignoredRules = slices.Concat([]rule{
 	{path: "ParentID", name: "ParentID", why: whyLaunched},
 	{path: "Dispatched", name: "Dispatched", why: whyLaunched},

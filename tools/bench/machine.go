@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/testkit/freeport"
 )
 
 // agent is a running development agent in a directory of its own.
@@ -35,12 +35,8 @@ func start(binary string) (*agent, error) { return startWith(binary, "") }
 
 // startWith runs the program with a configuration file.
 func startWith(binary, config string) (*agent, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
-		return nil, err
-	}
-	port := l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
 		return nil, err
 	}
 	a := &agent{address: fmt.Sprintf("http://127.0.0.1:%d", port)}

@@ -67,18 +67,16 @@ var suites = []suite{
 	}}},
 	{pkg: "./internal/client/shim", run: "BenchmarkDrivers", times: 40, rows: slices.Concat(
 		byDriver("raw_exec"), byDriver("exec"), byDriver("docker"), byDriver("plugin"))},
+	{pkg: "./internal/client/shim", run: "BenchmarkDriverMemory", times: 1, rows: []row{
+		heldBy("raw_exec", "shim and agent"), heldBy("exec", "shim and agent"), heldBy("docker", "shim and agent"),
+		heldBy("plugin", "shim, agent and its part of the plugin"),
+	}},
 	{pkg: "./internal/client/shim", run: "BenchmarkPluginTasks", times: 3, rows: []row{
 		{
 			name:      "Restart of the agent under 200 tasks of a driver plugin: each is found again",
 			benchmark: "PluginTasks",
 			unit:      "ms",
 			metrics:   quantiles,
-		},
-		{
-			name:      "Memory of a task of a driver plugin beyond the task, with the plugin's share",
-			benchmark: "PluginTasks",
-			unit:      "MiB",
-			metrics:   []string{"MiB/task"},
 		},
 	}},
 	{pkg: "./internal/testkit/storage", run: "BenchmarkRelease", times: 1, rows: []row{{
@@ -212,6 +210,16 @@ func byDriver(name string) []row {
 	}
 	slices.SortFunc(out, func(a, b row) int { return strings.Compare(a.benchmark, b.benchmark) })
 	return out
+}
+
+// heldBy is the memory of what holds a running alloc.
+func heldBy(driver, what string) row {
+	return row{
+		name:      fmt.Sprintf("Driver %s: memory per alloc of what holds it (%s)", driver, what),
+		benchmark: "DriverMemory/" + driver,
+		unit:      "MiB",
+		metrics:   []string{"MiB/alloc"},
+	}
 }
 
 // among is the decision for one alloc among so many nodes.

@@ -15,6 +15,7 @@ import (
 
 	"berth/api"
 	"berth/internal/base/retry"
+	"berth/internal/testkit/freeport"
 )
 
 // machine is a directory in which one agent after the other runs.
@@ -36,6 +37,7 @@ client {
   host_volume "rig" { path = %q }
 }
 api { socket = %q }
+ports { http = %d }
 plugin "raw_exec" { # the storage plugin, and a job, run with it
   config {
     enabled = true
@@ -57,7 +59,11 @@ func newMachine(o options) (*machine, error) {
 	if err := errors.Join(os.Mkdir(m.rig, 0o755), os.Chmod(m.rig, 0o777)); err != nil {
 		return nil, err
 	}
-	text := fmt.Appendf(nil, agentConfig, m.rig, socket)
+	port, err := freeport.Find()
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Appendf(nil, agentConfig, m.rig, socket, port)
 	if err := os.WriteFile(filepath.Join(root, "agent.hcl"), text, 0o600); err != nil {
 		return nil, err
 	}

@@ -189,7 +189,7 @@ func (p *play) epilogue(ctx context.Context) error {
 		return fmt.Errorf("stop the agent: %w", err)
 	}
 	// Only the end of an agent for trying out ends the storage plugin, too.
-	if err := p.m.start("-dev", "-http-port", "0"); err != nil {
+	if err := p.m.start("-dev"); err != nil {
 		return err
 	}
 	if err := p.m.awake(ctx, patience); err != nil {

@@ -14,6 +14,7 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/docker"
 	"berth/internal/port/driver/exec"
+	"berth/internal/port/driver/qemu"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/port/pluginhost"
 	"berth/internal/port/seccomp"
@@ -28,6 +29,7 @@ type Plugin struct {
 
 	Other  *Other  // what the block holds of a driver that is a program of its own
 	Docker *Docker // what that of the driver docker holds
+	Qemu   *Qemu   // what that of the driver qemu holds
 }
 
 // Other configures a driver that is a program of its own.
@@ -36,12 +38,16 @@ type Other struct {
 	Config map[string]any `hcl:"config,any"` // as the plugin takes it
 }
 
-// Special has the blocks of drivers that are not built in read as Other, and that of docker as Docker.
+// Special has the blocks of drivers that are not built in read as Other, and those of docker and qemu as their own.
 var Special = hclfile.Special{Other: func(v reflect.Value) reflect.Value {
 	p, ok := v.Addr().Interface().(*Plugin)
 	if ok && p.Name == docker.Name {
 		p.Docker = &Docker{}
 		return reflect.ValueOf(p.Docker).Elem()
+	}
+	if ok && p.Name == qemu.Name {
+		p.Qemu = &Qemu{}
+		return reflect.ValueOf(p.Qemu).Elem()
 	}
 	if !ok || p.builtIn() {
 		return reflect.Value{}
@@ -51,7 +57,7 @@ var Special = hclfile.Special{Other: func(v reflect.Value) reflect.Value {
 }}
 
 func (p *Plugin) builtIn() bool {
-	return p.Name == rawexec.Name || p.Name == exec.Name || p.Name == docker.Name
+	return p.Name == rawexec.Name || p.Name == exec.Name || p.Name == docker.Name || p.Name == qemu.Name
 }
 
 // DockerSpecial refuses options of the driver docker that others have, with the way out.
@@ -87,7 +93,7 @@ func (p *Plugin) Check(dir string) error {
 		switch {
 		case dir == "":
 			return bad(what, "there is no such task driver",
-				"there are docker, exec and raw_exec, and those that plugin_dir holds as programs: set it")
+				"there are docker, exec, qemu and raw_exec, and those that plugin_dir holds as programs: set it")
 		case ids.ValidName(p.Name) != nil:
 			return bad(what, "this is not the name of a file in plugin_dir", "name it as the file is called")
 		}
@@ -95,6 +101,10 @@ func (p *Plugin) Check(dir string) error {
 	}
 	if p.Name == docker.Name {
 		_, err := p.docker()
+		return err
+	}
+	if p.Name == qemu.Name {
+		_, err := p.Images()
 		return err
 	}
 	_, users := p.Users()

@@ -17,8 +17,16 @@ type Asked struct {
 	// TaskRules are what tasks may do, as rules of Consul; empty: what their policy says already, or else that they
 	// find services.
 	TaskRules string
+	// Gateway is a terminating one of that namespace; without a name there is none.
+	Gateway Gateway
 	// Apply: what is missing is written; otherwise it is only said.
 	Apply bool
+}
+
+// Gateway is a terminating gateway, and for whom it speaks.
+type Gateway struct {
+	Name     string
+	Services []string
 }
 
 // Consul is an agent of Consul, and as whom it is spoken to.

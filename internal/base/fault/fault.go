@@ -10,7 +10,8 @@ import (
 // Kind says what went wrong, coarse enough that a caller can act on it.
 type Kind uint8
 
-// The kinds. Their order is part of the encoded form: append only.
+// The kinds. Their order is part of the encoded form: append only. A name that is taken and a bound on what callers keep
+// are Invalid: the caller has to ask for something else, or make room, and to whoever watches a server it is no failure.
 const (
 	Internal    Kind = iota // a defect or an unforeseen answer
 	NotFound                // the named object does not exist

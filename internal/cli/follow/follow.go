@@ -47,7 +47,16 @@ const reconnectFor = 30 * time.Second
 func Watch(
 	ctx context.Context, ns string, read func(o *api.QueryOptions) (done bool, meta *api.QueryMeta, err error),
 ) error {
-	o := &api.QueryOptions{Namespace: ns}
+	return watchFrom(ctx, ns, 0, read)
+}
+
+// watchFrom is Watch by somebody who has been answered before, with what there was at an index: news of that is all the
+// first reading waits for.
+func watchFrom(
+	ctx context.Context, ns string, index uint64,
+	read func(o *api.QueryOptions) (done bool, meta *api.QueryMeta, err error),
+) error {
+	o := &api.QueryOptions{Namespace: ns, WaitIndex: index}
 	var lost time.Time // since when no agent answers
 	for {
 		begun := time.Now()
@@ -89,7 +98,7 @@ func Watch(
 // place, everything is reported and the error is an Exit with the code for that.
 func (f *Follower) Evaluation(ctx context.Context, id, ns string) (*api.Evaluation, error) {
 	for {
-		e, err := f.one(ctx, id, ns)
+		e, err := f.one(ctx, id, ns, 0)
 		if err != nil {
 			return nil, f.gaveUp(ctx, err, "berth eval status "+f.id(id))
 		}
@@ -153,11 +162,11 @@ func (f *Follower) gaveUp(ctx context.Context, err error, command string) error 
 	return kit.Fail(fault.Canceled, "look at it with: "+command, "no longer following; the work goes on")
 }
 
-// one follows a single evaluation.
-func (f *Follower) one(ctx context.Context, id, ns string) (*api.Evaluation, error) {
+// one follows a single evaluation, which is known to be new at an index unless that is 0.
+func (f *Follower) one(ctx context.Context, id, ns string, made uint64) (*api.Evaluation, error) {
 	f.heading("Following evaluation %q", f.id(id))
 	var last *api.Evaluation
-	err := Watch(ctx, ns, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
+	err := watchFrom(ctx, ns, made, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
 		e, meta, err := f.Client.Evaluations().Get(ctx, id, o)
 		if err != nil {
 			return false, nil, kit.Doing(err, "follow", "evaluation", f.id(id))

@@ -18,6 +18,7 @@ type Registered struct {
 	kit.Ref
 	JobModifyIndex uint64 // of the registration
 	Eval           string // that the registration made
+	EvalIndex      uint64 // at which it made it; 0: that is not known
 }
 
 // Job follows a version of a job, with everything that comes of it: replacements, successors that wait for those before
@@ -25,7 +26,7 @@ type Registered struct {
 // job has completed; or when something is not well, with an error that says what, and what comes next. What has no
 // place is reported and ends it with an Exit, unless Wait is set.
 func (f *Follower) Job(ctx context.Context, job Registered) error {
-	first, err := f.one(ctx, job.Eval, job.Namespace)
+	first, err := f.one(ctx, job.Eval, job.Namespace, job.EvalIndex)
 	if err != nil {
 		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
 	}
@@ -35,10 +36,11 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 	t := &reporter{f: f, first: first, stories: map[string]*story{}, reported: map[string]bool{}}
 	var last *rollout.Rollout
 	err = Watch(ctx, job.Namespace, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
-		r, deployment, meta, err := f.look(ctx, job, o)
+		r, deployment, read, err := f.look(ctx, job, o)
 		if err != nil {
 			return false, nil, err
 		}
+		meta := read.job
 		last = r
 		t.report(r)
 		if err := t.deployment(ctx, job, r, deployment); err != nil {
@@ -48,6 +50,9 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 			return false, meta, nil
 		}
 		// What was read in several steps is judged only if nothing changed in between.
+		if read.rest <= meta.Index {
+			return true, meta, nil
+		}
 		_, now, err := f.Client.Jobs().Get(ctx, job.ID, job.Query())
 		return err == nil && now.Index == meta.Index, meta, kit.Doing(err, "follow", "job", job.ID)
 	})
@@ -60,11 +65,17 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 	return f.outcome(ctx, last)
 }
 
+// steps are the indexes of what was read of a job in several steps.
+type steps struct {
+	job  *api.QueryMeta // of the first: the job, whose index is that of all that belongs to it
+	rest uint64         // the highest of the others
+}
+
 // look reads how the job stands, and its last deployment. It is an error if the version that is followed is no longer
 // the job's.
 func (f *Follower) look(
 	ctx context.Context, job Registered, o *api.QueryOptions,
-) (*rollout.Rollout, *api.Deployment, *api.QueryMeta, error) {
+) (*rollout.Rollout, *api.Deployment, *steps, error) {
 	now, meta, err := f.Client.Jobs().Get(ctx, job.ID, o)
 	switch {
 	case api.IsNotFound(err):
@@ -76,20 +87,22 @@ func (f *Follower) look(
 	}
 	jobs, p := f.Client.Jobs(), rollout.Picture{Job: now}
 	var deployment *api.Deployment
+	var ofAllocs, ofEvals, ofDeployment *api.QueryMeta
 	err = sideBySide(ctx, func(ctx context.Context) (err error) {
-		p.Allocations, _, err = jobs.Allocations(ctx, job.ID, false, job.Query())
+		p.Allocations, ofAllocs, err = jobs.Allocations(ctx, job.ID, false, job.Query())
 		return kit.Doing(err, "list the allocations of", "job", job.ID)
 	}, func(ctx context.Context) (err error) {
-		p.Evaluations, _, err = jobs.Evaluations(ctx, job.ID, job.Query())
+		p.Evaluations, ofEvals, err = jobs.Evaluations(ctx, job.ID, job.Query())
 		return kit.Doing(err, "list the evaluations of", "job", job.ID)
 	}, func(ctx context.Context) (err error) {
-		deployment, _, err = jobs.Deployment(ctx, job.ID, job.Query())
+		deployment, ofDeployment, err = jobs.Deployment(ctx, job.ID, job.Query())
 		return kit.Doing(err, "read the deployment of", "job", job.ID)
 	})
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	return rollout.Assess(p, time.Now()), deployment, meta, nil
+	read := &steps{job: meta, rest: max(ofAllocs.Index, ofEvals.Index, ofDeployment.Index)}
+	return rollout.Assess(p, time.Now()), deployment, read, nil
 }
 
 // sideBySide asks for several things at once, and waits for all of them. The error is that of the first in the order

@@ -113,7 +113,12 @@ func (r *run) report(ctx context.Context, f *follow.Follower, job *api.Job, out 
 	if f.Client.Config().Namespace != "" {
 		ref.Namespace = "" // the flag beats the file
 	}
-	return f.Job(ctx, follow.Registered{Ref: ref, JobModifyIndex: out.JobModifyIndex, Eval: out.EvalID})
+	return f.Job(ctx, follow.Registered{
+		Ref:            ref,
+		JobModifyIndex: out.JobModifyIndex,
+		Eval:           out.EvalID,
+		EvalIndex:      out.EvalCreateIndex,
+	})
 }
 
 // followEval follows an evaluation without its allocations, or prints its id.

@@ -41,7 +41,12 @@ forgotten: it is for "berth job run", and Berth's own come back when their agent
 				return nil
 			}
 			f := follow.New(e, verbose, wait)
-			return f.Job(ctx, follow.Registered{Ref: ref, JobModifyIndex: out.JobModifyIndex, Eval: out.EvalID})
+			return f.Job(ctx, follow.Registered{
+				Ref:            ref,
+				JobModifyIndex: out.JobModifyIndex,
+				Eval:           out.EvalID,
+				EvalIndex:      out.EvalCreateIndex,
+			})
 		},
 	}
 	fs := cmd.Flags()

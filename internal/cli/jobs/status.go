@@ -13,6 +13,7 @@ import (
 	"berth/internal/cli/kit"
 	"berth/internal/cli/launches"
 	"berth/internal/cli/rollout"
+	"berth/internal/cli/services"
 )
 
 // status is "job status".
@@ -123,6 +124,7 @@ type picture struct {
 	Allocations []*api.AllocationListStub
 	Evaluations []*api.Evaluation
 	Deployment  *api.Deployment
+	Entries     []*api.ConsulEntryStatus `json:",omitempty"` // that its gateways need in Consul
 }
 
 func (s *status) gather(ctx context.Context, ref kit.Ref) (*picture, error) {
@@ -147,7 +149,25 @@ func (s *status) gather(ctx context.Context, ref kit.Ref) (*picture, error) {
 	if p.Deployment, _, err = c.Jobs().Deployment(ctx, ref.ID, ref.Query()); err != nil {
 		return nil, kit.Doing(err, "read the deployment of", "job", ref.ID)
 	}
+	if !gateways(p.Job) {
+		return &p, nil
+	}
+	if p.Entries, err = c.Jobs().ConsulEntries(ctx, ref.ID, ref.Query()); err != nil {
+		return nil, kit.Doing(err, "read what the gateways do of", "job", ref.ID)
+	}
 	return &p, nil
+}
+
+// gateways reports whether a job has gateways of Consul's mesh.
+func gateways(j *api.Job) bool {
+	for _, g := range j.TaskGroups {
+		for _, s := range g.Services {
+			if s.Connect != nil && s.Connect.Gateway != nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (s *status) show(ctx context.Context, arg string) error {
@@ -177,6 +197,10 @@ func (s *status) show(ctx context.Context, arg string) error {
 	s.health(r)
 	s.troubles(ctx, r)
 	s.unplaced(r)
+	if len(p.Entries) > 0 {
+		out.Section("Entries in Consul")
+		services.Entries(out, p.Entries, s.verbose)
+	}
 	s.deployment(p.Deployment)
 	s.evaluations(p.Evaluations)
 	out.Section("Allocations")

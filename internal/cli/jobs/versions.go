@@ -124,7 +124,12 @@ are kept.`,
 				return nil
 			}
 			f := follow.New(e, verbose, wait)
-			return f.Job(ctx, follow.Registered{Ref: ref, JobModifyIndex: out.JobModifyIndex, Eval: out.EvalID})
+			return f.Job(ctx, follow.Registered{
+				Ref:            ref,
+				JobModifyIndex: out.JobModifyIndex,
+				Eval:           out.EvalID,
+				EvalIndex:      out.EvalCreateIndex,
+			})
 		},
 	}
 	fs := cmd.Flags()

@@ -99,7 +99,12 @@ func (d *dispatch) do(ctx context.Context, args []string) error {
 	}
 	ref.ID = out.DispatchedJobID
 	return follow.New(d.env, d.verbose, d.wait).Job(ctx,
-		follow.Registered{Ref: ref, JobModifyIndex: out.JobCreateIndex, Eval: out.EvalID})
+		follow.Registered{
+			Ref:            ref,
+			JobModifyIndex: out.JobCreateIndex,
+			Eval:           out.EvalID,
+			EvalIndex:      out.EvalCreateIndex,
+		})
 }
 
 // Periodic is the noun of what is done to jobs by the clock.

@@ -91,7 +91,12 @@ func (s *scale) do(ctx context.Context, args []string) error {
 		return nil
 	}
 	f := follow.New(s.env, s.verbose, s.wait)
-	return f.Job(ctx, follow.Registered{Ref: ref, JobModifyIndex: out.JobModifyIndex, Eval: out.EvalID})
+	return f.Job(ctx, follow.Registered{
+		Ref:            ref,
+		JobModifyIndex: out.JobModifyIndex,
+		Eval:           out.EvalID,
+		EvalIndex:      out.EvalCreateIndex,
+	})
 }
 
 // refused says what to wait for where a deployment is under way.

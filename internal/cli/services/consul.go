@@ -5,7 +5,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"berth/api"
 	"berth/internal/cli/kit"
@@ -54,11 +53,8 @@ func inConsul(
 func showInConsul(e *kit.Env, list []*instance, verbose bool) {
 	header := []string{"Job ID", "Alloc ID", "Address", "Tags", "In Consul", "Since", "Reason"}
 	kit.List(e.Out, list, "instances", header, func(i *instance) []string {
-		since := "-"
-		if i.Since > 0 {
-			since = kit.When(time.Unix(i.Since, 0).UnixNano(), verbose)
-		}
 		return []string{i.JobID, kit.ID(i.AllocID, verbose), address(i.ServiceRegistration),
-			"[" + strings.Join(i.Tags, ",") + "]", kit.Yes(i.Registered), since, cmp.Or(i.Reason, "-")}
+			"[" + strings.Join(i.Tags, ",") + "]", kit.Yes(i.Registered), since(i.Since, verbose),
+			cmp.Or(i.Reason, "-")}
 	})
 }

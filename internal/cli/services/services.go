@@ -63,7 +63,8 @@ func newInfo(e *kit.Env) *kit.Command {
 		Use:   "info [flags] <service>",
 		Short: "Show who is found under the name of a service",
 		Long: `Shows the instances of a service that the servers tell of, and where there are none those that are to be
-found in Consul: of each its node says whether it is registered there, with which tags, since when, and why not.`,
+found in Consul: of each its node says whether it is registered there, with which tags, since when, and why not. Of a
+gateway it says, too, when Consul has yet to hear what it does, and why.`,
 		Example: `  berth service info web
   berth service info -verbose web
   berth service info -filter 'Tags contains "blue"' web`,
@@ -74,6 +75,7 @@ found in Consul: of each its node says whether it is registered there, with whic
 				if err != nil || len(all) > 0 {
 					return formats.Show(e.Out, all, page.Doing(err, "the instances of the service"), func() {
 						showInConsul(e, all, verbose)
+						unwritten(ctx, e, args[0], all, verbose)
 						page.More(e, next)
 					})
 				}

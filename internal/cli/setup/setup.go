@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -32,6 +33,7 @@ const maxFile = 256 << 10
 type options struct {
 	asked     consulsetup.Asked
 	rules, ca string // names of files
+	gateway   string // as NAME=SERVICE,SERVICE
 }
 
 func newConsul(e *kit.Env, c Consul) *kit.Command {
@@ -45,7 +47,8 @@ method, its binding rules, the role and the policy by which services and tasks g
 identities. With -apply what is missing is written; without, nothing is. It may be repeated: what is there as it has to
 be stays, and so do policies and roles that somebody has changed.
 
-The role is that of the tasks of one namespace, "default" or that of -namespace: repeat the command for others.
+The role is that of the tasks of one namespace, "default" or that of -namespace: repeat the command for others, and for
+each terminating gateway, whose identity is given the right to the services behind it by -terminating-gateway.
 
 Where Consul is and which token it is asked by is said by the variables of Consul's own program: CONSUL_HTTP_ADDR,
 CONSUL_HTTP_TOKEN_FILE, CONSUL_HTTP_TOKEN, CONSUL_HTTP_SSL, CONSUL_HTTP_SSL_VERIFY, CONSUL_CACERT, CONSUL_CLIENT_CERT
@@ -53,6 +56,7 @@ and CONSUL_CLIENT_KEY. The token needs acl = "write". No token is made, and none
 		Example: `  berth setup consul -jwks-url https://berth.example:4646/.well-known/jwks.json
   berth setup consul -jwks-url https://berth.example:4646/.well-known/jwks.json -jwks-ca-file ca.pem -apply
   berth setup consul -namespace shop -task-rules shop.hcl -apply
+  berth setup consul -terminating-gateway exit=ext,legacy -apply
   berth setup consul -json`,
 		Run: func(ctx context.Context, _ []string) error {
 			if err := o.read(e); err != nil {
@@ -73,6 +77,8 @@ and CONSUL_CLIENT_KEY. The token needs acl = "write". No token is made, and none
 		"and task_identity")
 	f.StringVar(&o.rules, "task-rules", "", "`file` with what tasks may do, as rules of Consul (default: find "+
 		"services)")
+	f.StringVar(&o.gateway, "terminating-gateway", "", "`NAME=SERVICE,…`: a terminating gateway and the services behind "+
+		"it, for which its token may speak")
 	return formats.AddTo(cmd)
 }
 
@@ -84,6 +90,9 @@ func (o *options) read(e *kit.Env) error {
 	o.asked.Namespace = cmp.Or(e.Client().Config().Namespace, "default")
 	if o.asked.Namespace == "*" {
 		return kit.Usage("a role is that of one namespace; give -namespace its name")
+	}
+	if err := o.behind(); err != nil {
+		return err
 	}
 	if o.asked.Keys == "" {
 		address := e.Client().Config().Address
@@ -109,6 +118,25 @@ func (o *options) read(e *kit.Env) error {
 				file.what, shown, maxFile)
 		}
 		*file.into = string(text)
+	}
+	return nil
+}
+
+// named is how services of the mesh are called: what is none would be another rule of Consul.
+var named = regexp.MustCompile(`^[a-z0-9]([a-z0-9_.-]*[a-z0-9])?$`)
+
+// behind reads which gateway there is, and which services are behind it.
+func (o *options) behind() error {
+	if o.gateway == "" {
+		return nil
+	}
+	name, list, _ := strings.Cut(o.gateway, "=")
+	o.asked.Gateway = consulsetup.Gateway{Name: name, Services: strings.Split(list, ",")}
+	for _, s := range append([]string{name}, o.asked.Gateway.Services...) {
+		if !named.MatchString(s) {
+			return kit.Usage("-terminating-gateway is %q; write the names of the gateway and of the services behind it, as "+
+				"in exit=ext,legacy", o.gateway)
+		}
 	}
 	return nil
 }

@@ -286,8 +286,13 @@ func TestAStartWhoseDaemonIsLostLeavesNothing(t *testing.T) {
 		} else {
 			p.daemon.Start()
 		}
-		if err := <-failed; !fault.Has(err, fault.NotReady) {
-			t.Errorf("%+v: the start: %v", k, err)
+		select {
+		case err := <-failed:
+			if !fault.Has(err, fault.NotReady) {
+				t.Errorf("%+v: the start: %v", k, err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%+v: the start hangs", k)
 		}
 		if err := g.Wait(); err != nil {
 			t.Error(err)

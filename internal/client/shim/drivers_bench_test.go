@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
@@ -16,33 +17,83 @@ import (
 	"berth/internal/testkit/dockerd"
 )
 
+// measured are the drivers of which the same is measured. What serves a plugin is a process of its own, which plugin
+// names; nil: there is none.
+var measured = []struct {
+	name string
+	make func(b *testing.B) (d driver.Driver, plugin func() int)
+}{
+	{"raw_exec", func(b *testing.B) (driver.Driver, func() int) {
+		return rawexec.New(rawexec.Config{Enabled: true}, newLauncher(b)), nil
+	}},
+	{"exec", func(b *testing.B) (driver.Driver, func() int) {
+		return exec.New(exec.Config{}, newLauncher(b)), nil
+	}},
+	{"docker", func(b *testing.B) (driver.Driver, func() int) {
+		p := newDocked(b, dockerd.New(b), fmt.Sprintf("docker-drivers-%d.slice", os.Getpid()))
+		d := p.agent()
+		p.says(driver.Healthy)
+		return d, nil
+	}},
+	{"plugin", func(b *testing.B) (driver.Driver, func() int) {
+		p := newPlugged(b, fmt.Sprintf("plugin-drivers-%d.slice", os.Getpid()))
+		d := p.agent()
+		p.healthy()
+		return d, func() int { return p.recorded().PID }
+	}},
+}
+
+// BenchmarkDriverMemory measures what holds a running alloc of one task, by driver, in proportional set size and beyond
+// the task: its shim, what this process, in which the driver is, grows by, and the share of the plugin. The daemon of
+// containers, and what that keeps for each, is not Berth's.
+func BenchmarkDriverMemory(b *testing.B) {
+	const n = 100
+	for _, of := range measured {
+		b.Run(of.name, func(b *testing.B) {
+			for b.Loop() {
+				d, plugin := of.make(b)
+				dir := tempDir(b)
+				weigh := func() int {
+					debug.FreeOSMemory()
+					sum := pssOf(b, os.Getpid())
+					for _, kib := range pss(b) {
+						sum += kib
+					}
+					return sum
+				}
+				before := weigh()
+				tasks := make([]driver.Task, n)
+				for i := range tasks {
+					cfg := drivertest.Config(b, filepath.Join(dir, fmt.Sprint(i)), ids.Alloc(ids.New()), "web",
+						"exec sleep 1000")
+					if of.name == "docker" {
+						inBusybox(cfg)
+					}
+					task, err := d.Start(b.Context(), cfg)
+					if err != nil {
+						b.Fatal(err)
+					}
+					tasks[i] = task
+				}
+				grown := weigh() - before
+				if plugin != nil {
+					grown += pssOf(b, plugin())
+				}
+				b.ReportMetric(float64(grown)/1024/n, "MiB/alloc")
+				together(b, n, func(i int) error { return tasks[i].Stop(b.Context(), "", 0) })
+			}
+		})
+	}
+}
+
 // BenchmarkDrivers measures how long an alloc's first task takes until it runs, and its stop until nothing of it is
 // left, one after the other, by driver.
 func BenchmarkDrivers(b *testing.B) {
-	for _, of := range []struct {
-		name string
-		make func(b *testing.B) driver.Driver
-	}{
-		{"raw_exec", func(b *testing.B) driver.Driver {
-			return rawexec.New(rawexec.Config{Enabled: true}, newLauncher(b))
-		}},
-		{"exec", func(b *testing.B) driver.Driver { return exec.New(exec.Config{}, newLauncher(b)) }},
-		{"docker", func(b *testing.B) driver.Driver {
-			p := newDocked(b, dockerd.New(b), fmt.Sprintf("docker-drivers-%d.slice", os.Getpid()))
-			d := p.agent()
-			p.says(driver.Healthy)
-			return d
-		}},
-		{"plugin", func(b *testing.B) driver.Driver {
-			p := newPlugged(b, fmt.Sprintf("plugin-drivers-%d.slice", os.Getpid()))
-			d := p.agent()
-			p.healthy()
-			return d
-		}},
-	} {
+	for _, of := range measured {
 		for _, what := range []string{"start", "stop"} {
 			b.Run(of.name+"/"+what, func(b *testing.B) {
-				d, dir := of.make(b), tempDir(b)
+				d, _ := of.make(b)
+				dir := tempDir(b)
 				var starts, stops []time.Duration
 				for b.Loop() {
 					cfg := drivertest.Config(b, dir, ids.Alloc(ids.New()), "web", "exec sleep 1000")
@@ -71,8 +122,8 @@ func BenchmarkDrivers(b *testing.B) {
 	}
 }
 
-// BenchmarkPluginTasks measures what a task of a driver plugin costs beyond the task, in proportional set size, with
-// the plugin's share, and how long the next run of the agent takes until it has found all of them again.
+// BenchmarkPluginTasks measures how long the next run of the agent takes until it has found all tasks of a driver plugin
+// again.
 func BenchmarkPluginTasks(b *testing.B) {
 	const n = 200
 	var found []time.Duration
@@ -90,11 +141,6 @@ func BenchmarkPluginTasks(b *testing.B) {
 			}
 			tasks[i] = task
 		}
-		sum := pssOf(b, p.recorded().PID)
-		for _, kib := range pss(b) {
-			sum += kib
-		}
-		b.ReportMetric(float64(sum)/1024/n, "MiB/task")
 		p.stop()
 		begun := time.Now()
 		d = p.agent()

@@ -12,18 +12,16 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/java"
+	"berth/internal/testkit/programs"
 )
 
 // Given a class, when the driver java runs it, then it prints, in its own root, and ends with its code; and the task is
 // found again by its handle.
 func TestAJavaClassRunsInARootOfItsOwn(t *testing.T) {
-	compiler, err := osexec.LookPath("javac")
-	if err != nil {
-		t.Skip("there is no compiler for a class")
-	}
+	programs.Need(t, "openjdk-17-jdk-headless", "javac")
 	d := java.New(exec.New(exec.Config{}, newLauncher(t)), "")
 	if f := d.Fingerprint(t.Context()); f.Health != driver.Healthy {
-		t.Skip("there is no machine for it: ", f.Description)
+		t.Fatal(f.Description)
 	}
 	tc := drivertest.Config(t, tempDir(t), ids.Alloc(ids.New()), "app", "")
 	source := filepath.Join(tc.TaskDir, "local", "Main.java")
@@ -33,7 +31,7 @@ func TestAJavaClassRunsInARootOfItsOwn(t *testing.T) {
 	if err := os.WriteFile(source, []byte(program), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	compile := osexec.CommandContext(t.Context(), compiler, "--release", "17", source)
+	compile := osexec.CommandContext(t.Context(), "javac", "--release", "17", source)
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}

@@ -90,7 +90,7 @@ func exitResult(m *shimproto.Exit) driver.ExitResult {
 		Unknown:   m.Unknown,
 		Err:       m.Err,
 		Ended:     time.Unix(0, m.Ended),
-	}
+	}.Told()
 }
 
 func (p *process) named() shimproto.Named {

@@ -120,8 +120,8 @@ func (h *Mesh) bootstrap(t *hook.Task, proxy, seen string, token redact.Secret) 
 		Source:  t.Task.Kind.Service(),
 		Socket:  seen + "/" + consul.GRPCSocket,
 		Token:   token,
-		Admin:   envoy.AdminOf(t.Group, t.Task),
-		Ready:   envoy.ReadyOf(t.Group, t.Task),
+		Admin:   envoy.AdminOf(t.Alloc.ID, t.Group, t.Task),
+		Ready:   envoy.ReadyOf(t.Alloc.ID, t.Group, t.Task),
 
 		Datacenter: h.Node().Attributes[consul.AttributeDatacenter],
 	})

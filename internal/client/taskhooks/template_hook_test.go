@@ -20,23 +20,24 @@ import (
 
 // rememberingControl remembers what a hook did to its task.
 type rememberingControl struct {
-	did  []string
-	code int // of what is run
+	did     []string
+	code    int   // of what is run
+	refuses error // what comes of acting on it
 }
 
 func (c *rememberingControl) Signal(_ context.Context, s, _ string) error {
 	c.did = append(c.did, "signal "+s)
-	return nil
+	return c.refuses
 }
 
 func (c *rememberingControl) Restart(context.Context, string) error {
 	c.did = append(c.did, "restart")
-	return nil
+	return c.refuses
 }
 
 func (c *rememberingControl) Run(_ context.Context, command []string) (int, error) {
 	c.did = append(c.did, "run "+strings.Join(command, " "))
-	return c.code, nil
+	return c.code, c.refuses
 }
 
 func (c *rememberingControl) Kill(context.Context, string) error {

@@ -174,6 +174,46 @@ func TestATemplateFollowsTheServers(t *testing.T) {
 	}
 }
 
+// Given a task that ends while what its template reads changes, when it is to be acted on, then that it has ended is
+// no fault and nothing is made of it, for its next start renders; what else hinders is said.
+func TestATaskThatEndedIsNotActedOn(t *testing.T) {
+	ended := fault.New(fault.Conflict, "restart", "task", "it has ended")
+	broken := fault.New(fault.Unavailable, "signal", "task", "its driver does not answer")
+	script := job.Template{
+		ChangeMode:   job.ChangeModeScript,
+		ChangeScript: &job.ChangeScript{Command: "/bin/reload", Timeout: time.Minute, FailOnError: true},
+	}
+	for _, c := range []struct {
+		tmpl    job.Template
+		refuses error
+		want    error
+		did     string
+	}{
+		{job.Template{}, ended, nil, "restart"},
+		{job.Template{ChangeMode: "signal", ChangeSignal: "SIGHUP"}, ended, nil, "signal SIGHUP"},
+		{script, ended, nil, "run /bin/reload"},
+		{job.Template{}, broken, broken, "restart"},
+		{script, broken, nil, "run /bin/reload, kill"}, // as it says itself
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x, s, h, said := reader(t, &c.tmpl)
+			s.say("p", `{"a":"1"}`)
+			if err := errors.Join(h.Prestart(t.Context(), x.Task), h.Poststart(t.Context(), x.Task)); err != nil {
+				t.Fatal(err)
+			}
+			*said, x.control.refuses = nil, c.refuses
+			s.say("p", `{"a":"2"}`)
+			err := s.refresh(t.Context())
+			if did := strings.Join(x.control.did, ", "); !errors.Is(err, c.want) || did != c.did {
+				t.Errorf("%q, %v: did %s: %v", c.tmpl.ChangeMode, c.refuses, did, err)
+			}
+			if failed := strings.Contains(strings.Join(*said, "\n"), "could not be run"); failed != (len(x.control.did) == 2) {
+				t.Errorf("%q, %v: it says %q", c.tmpl.ChangeMode, c.refuses, *said)
+			}
+		})
+	}
+}
+
 // Given an agent that was started again, then a task that runs has the environment that it was started with, whether
 // the servers answer or not, and no file is touched; what they say by then is looked at when it is followed.
 func TestARestartedAgentAsksNobodyFirst(t *testing.T) {

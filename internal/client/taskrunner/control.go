@@ -211,10 +211,10 @@ func (r *Runner) run(ctx context.Context, command []string, out io.Writer) (int,
 		return 0, err
 	}
 	res, err := live.Exec(ctx, driver.ExecRequest{Command: command, Stdout: out, Stderr: out})
-	if res.Signal != 0 && err == nil {
-		return res.Signal + 128, nil // as shells tell it
+	if err != nil {
+		return 0, err
 	}
-	return res.ExitCode, err
+	return res.Told().ExitCode, nil
 }
 
 // Update takes over the alloc as the servers changed it in place.

@@ -2,11 +2,14 @@
 package envoy
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"net"
+	"net/netip"
 	"strconv"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/ids"
 	"berth/internal/base/redact"
 	"berth/internal/model/job"
 )
@@ -30,13 +33,23 @@ const (
 	readyHost, firstReady = job.Loopback, 19101
 )
 
-// AdminOf is where the Envoy that is a task of a group is asked how it is.
-func AdminOf(g *job.TaskGroup, t *job.Task) string { return at(adminHost, firstAdmin, g, t) }
+// AdminOf is where the Envoy that is a task of an alloc is asked how it is.
+func AdminOf(of ids.Alloc, g *job.TaskGroup, t *job.Task) string {
+	return at(of, adminHost, firstAdmin, g, t)
+}
 
 // ReadyOf is where it says whether it is ready.
-func ReadyOf(g *job.TaskGroup, t *job.Task) string { return at(readyHost, firstReady, g, t) }
+func ReadyOf(of ids.Alloc, g *job.TaskGroup, t *job.Task) string {
+	return at(of, readyHost, firstReady, g, t)
+}
 
-func at(host string, first int, g *job.TaskGroup, t *job.Task) string {
+// at is an address for a task alone. The loopback of the host is that of other allocs, too: there each has an address of
+// its own.
+func at(of ids.Alloc, host string, first int, g *job.TaskGroup, t *job.Task) string {
+	if g.OnHost() {
+		sum := sha256.Sum256([]byte(of))
+		host = netip.AddrFrom4([4]byte{127, 1 + sum[0]%254, sum[1], 1 + sum[2]%254}).String()
+	}
 	n := 0
 	for _, s := range g.Services {
 		if s == g.ServiceOf(t) {

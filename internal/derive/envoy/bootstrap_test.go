@@ -2,9 +2,11 @@ package envoy_test
 
 import (
 	"encoding/json"
+	"net/netip"
 	"strings"
 	"testing"
 
+	"berth/internal/base/ids"
 	"berth/internal/base/redact"
 	"berth/internal/derive/envoy"
 	"berth/internal/model/job"
@@ -78,7 +80,8 @@ func TestEnvoyBeginsWithWhoItIsAndItsWayToConsul(t *testing.T) {
 	}
 }
 
-// TestTheProxiesOfAGroupAreAskedAtPortsOfTheirOwn: those of two services differ, and what is no proxy counts for none.
+// TestTheProxiesOfAGroupAreAskedAtPortsOfTheirOwn: those of two services differ, and what is no proxy counts for none;
+// in the network of the host those of two allocs differ, too.
 func TestTheProxiesOfAGroupAreAskedAtPortsOfTheirOwn(t *testing.T) {
 	of := func(name string) *job.Service {
 		return &job.Service{Name: name, Connect: &job.Connect{SidecarService: &job.SidecarService{}}}
@@ -89,8 +92,18 @@ func TestTheProxiesOfAGroupAreAskedAtPortsOfTheirOwn(t *testing.T) {
 		"a": "127.0.0.2:19001 127.0.0.1:19101",
 		"b": "127.0.0.2:19002 127.0.0.1:19102",
 	} {
-		if got := envoy.AdminOf(g, task(name)) + " " + envoy.ReadyOf(g, task(name)); got != want {
+		if got := envoy.AdminOf("a1", g, task(name)) + " " + envoy.ReadyOf("a1", g, task(name)); got != want {
 			t.Errorf("the proxy of %s is asked at %s, not %s", name, got, want)
 		}
+	}
+	g.Networks = []*job.NetworkResource{{Mode: "host"}}
+	seen := map[string]bool{"127.0.0.1": true, "127.0.0.2": true}
+	for _, of := range []ids.Alloc{"a1", "a2", "a3"} {
+		admin := netip.MustParseAddrPort(envoy.AdminOf(of, g, task("b")))
+		if at := admin.Addr(); !at.IsLoopback() || seen[at.String()] || admin.Port() != 19002 ||
+			envoy.AdminOf(of, g, task("b")) != admin.String() || envoy.ReadyOf(of, g, task("b")) != at.String()+":19102" {
+			t.Errorf("on the host's loopback that of %s is asked at %s", of, admin)
+		}
+		seen[admin.Addr().String()] = true
 	}
 }

@@ -2,14 +2,20 @@ package envoy_test
 
 import (
 	"encoding/json"
+	"net"
 	"net/http"
 	"os"
 	"reflect"
 	"regexp"
+	"strings"
 	"testing"
 
 	"berth/internal/base/redact"
 	"berth/internal/derive/envoy"
+	"berth/internal/derive/service"
+	"berth/internal/model/alloc"
+	"berth/internal/model/job"
+	"berth/internal/model/node"
 	"berth/internal/testkit/certificates"
 	"berth/internal/testkit/consulagent"
 )
@@ -135,6 +141,81 @@ func rules(t *testing.T, file map[string]any) (out []*regexp.Regexp) {
 		}
 	}
 	return out
+}
+
+// TestAGatewayInTheHostsNetworkBeginsAsTheRealConsulWouldHaveIt: of each kind, registered as Berth registers it, with the
+// places on the host's loopback that are its alloc's own.
+func TestAGatewayInTheHostsNetworkBeginsAsTheRealConsulWouldHaveIt(t *testing.T) {
+	real := consulagent.Start(t)
+	for _, gw := range []*job.Gateway{{Ingress: &job.IngressGateway{}}, {Terminating: &job.TerminatingGateway{}},
+		{Mesh: &job.BetweenMeshes{}}} {
+		task := &job.Task{Name: "gw", Kind: job.KindOf(gw.Role(), "gateway")}
+		g := &job.TaskGroup{
+			Name:     "g",
+			Networks: []*job.NetworkResource{{Mode: "host"}},
+			Services: []*job.Service{{
+				Name:      "gateway",
+				Provider:  job.ProviderConsul,
+				PortLabel: "in",
+				Connect:   &job.Connect{Gateway: gw},
+			}},
+			Tasks: []*job.Task{task},
+		}
+		a := &alloc.Alloc{ID: "b37c1c4e-8c4f-4a51-9a0e-6d5f0e2d9d11", TaskGroup: "g"}
+		a.Resources.Ports = []alloc.PortMapping{{Label: "in", Value: 8443, HostIP: "127.0.0.1"}}
+		at := service.Source{Alloc: a, Job: &job.Job{ID: "j", TaskGroups: []*job.TaskGroup{g}}, Node: &node.Node{ID: "n"}}
+		all, err := service.ForConsul(at)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		made := all[0].Service
+		real.Do(http.MethodPut, "/v1/agent/service/register", map[string]any{
+			"ID":      made.ID,
+			"Name":    made.Name,
+			"Kind":    made.Kind,
+			"Address": made.Address,
+			"Port":    made.Port,
+			"Proxy":   map[string]any{"Config": made.Proxy.Config},
+		}, nil)
+		var shown struct {
+			Kind, Address string
+			Port          int
+			Proxy         struct{ Config map[string]any }
+		}
+		id := made.ID
+		real.Do(http.MethodGet, "/v1/agent/service/"+id, nil, &shown)
+		if shown.Kind != service.ClusterOf(task.Kind) || shown.Address != "127.0.0.1" || shown.Port != 8443 ||
+			shown.Proxy.Config["envoy_gateway_no_default_bind"] != nil {
+			t.Errorf("Consul has %+v", shown)
+		}
+		admin, ready := envoy.AdminOf(a.ID, g, task), envoy.ReadyOf(a.ID, g, task)
+		text, err := envoy.Bootstrap(envoy.Config{
+			ID:         id,
+			Cluster:    shown.Kind,
+			Source:     "gateway",
+			Socket:     "/secrets/grpc.sock",
+			Token:      redact.New("anything"),
+			Admin:      admin,
+			Ready:      ready,
+			Datacenter: "dc1",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _ := strings.CutSuffix(shown.Kind, "-gateway")
+		host, port, err := net.SplitHostPort(ready)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours := file(t, text)
+		theirs := file(t, real.Output("connect", "envoy", "-bootstrap", "-gateway", kind, "-proxy-id", id, "-token",
+			"anything", "-grpc-addr", "unix:///secrets/grpc.sock", "-admin-bind", admin, "-envoy-ready-bind-address",
+			host, "-envoy-ready-bind-port", port))
+		if len(rules(t, ours)) != len(rules(t, theirs)) || !reflect.DeepEqual(ours, theirs) {
+			t.Errorf("%s: Envoy begins with\n%s\nand Consul's own program has\n%s", kind, plain(t, ours),
+				plain(t, theirs))
+		}
+	}
 }
 
 // TestAGatewayBeginsAsTheRealConsulWouldHaveIt: of each kind, with what it is told apart by.

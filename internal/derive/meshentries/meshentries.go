@@ -9,31 +9,54 @@ import (
 	"berth/internal/model/job"
 )
 
+// ID is by which Consul knows an entry of its configuration.
+type ID struct{ Kind, Name string }
+
 // Entry is one of Consul's configuration, as Consul writes it.
 type Entry struct {
-	Kind, Name string
-	Body       map[string]any
+	ID
+	Body map[string]any
+
+	incarnation string
+	version     uint64
 }
 
 // Members of an entry's meta by which it is known who has written it, and of which version of the job.
 const (
-	MetaJob     = "berth-job"
-	MetaVersion = "berth-job-modify-index"
+	metaJob         = "berth-job"
+	metaVersion     = "berth-job-modify-index"
+	metaIncarnation = "berth-incarnation"
 )
 
-// Of are the entries of a job's gateways. Those between meshes need none.
-func Of(j *job.Job) (out []Entry) {
+// Own reports whether an entry with this meta was written by the same incarnation of the state. Versions of another one
+// say nothing: they may be higher and older.
+func (e Entry) Own(meta map[string]string) bool {
+	return meta[metaVersion] != "" && meta[metaIncarnation] == e.incarnation
+}
+
+// Heard reports whether one of the same incarnation was written of this version of the job, or of a later registration.
+func (e Entry) Heard(meta map[string]string) bool {
+	by, err := strconv.ParseUint(meta[metaVersion], 10, 64)
+	return err == nil && by >= e.version
+}
+
+// Delete is the command by which people take an entry away.
+func (e Entry) Delete() string { return "consul config delete -kind " + e.Kind + " -name " + e.Name }
+
+// Of are the entries of a job's gateways, as an incarnation of the state writes them. Those between meshes need none.
+func Of(j *job.Job, incarnation string) (out []Entry) {
 	meta := map[string]any{
 		consul.MetaSource: consul.Source,
-		MetaJob:           string(j.Namespace) + "/" + string(j.ID),
-		MetaVersion:       strconv.FormatUint(j.JobModifyIndex, 10),
+		metaJob:           string(j.Namespace) + "/" + string(j.ID),
+		metaVersion:       strconv.FormatUint(j.JobModifyIndex, 10),
+		metaIncarnation:   incarnation,
 	}
 	for _, g := range j.TaskGroups {
 		for _, s := range g.Services {
 			if s.Connect == nil || s.Connect.Gateway == nil {
 				continue
 			}
-			e := Entry{Name: s.Name}
+			e := Entry{ID: ID{Name: s.Name}, incarnation: incarnation, version: j.JobModifyIndex}
 			switch gw := s.Connect.Gateway; {
 			case gw.Ingress != nil:
 				e.Kind, e.Body = consul.KindIngress, ingress(gw.Ingress)

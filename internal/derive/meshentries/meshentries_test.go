@@ -54,7 +54,8 @@ func TestWhatAGatewayDoesIsWrittenAsConsulHasIt(t *testing.T) {
 			gateway("between", &job.Gateway{Mesh: &job.BetweenMeshes{}}),
 		}}},
 	}
-	const meta = `"Meta":{"berth-job":"default/edge","berth-job-modify-index":"7","external-source":"nomad"}`
+	const meta = `"Meta":{"berth-incarnation":"i","berth-job":"default/edge","berth-job-modify-index":"7",` +
+		`"external-source":"nomad"}`
 	want := []string{
 		`{"Kind":"ingress-gateway","Listeners":[{"Port":8080,"Protocol":"http","Services":[{"Hosts":["web.example"],` +
 			`"MaxConcurrentRequests":7,` +
@@ -66,7 +67,7 @@ func TestWhatAGatewayDoesIsWrittenAsConsulHasIt(t *testing.T) {
 		`{"Kind":"terminating-gateway",` + meta + `,"Name":"out","Services":[{"CAFile":"/ca","CertFile":"/cert",` +
 			`"KeyFile":"/key","Name":"ext","SNI":"ext.example"}]}`,
 	}
-	got := meshentries.Of(j)
+	got := meshentries.Of(j, "i")
 	if len(got) != len(want) {
 		t.Fatalf("%+v", got)
 	}

@@ -48,3 +48,32 @@ func TestOneOfWhatWasMissedIsMadeGood(t *testing.T) {
 		t.Fatal("it is stopped", step, err)
 	}
 }
+
+// Given a job that was submitted anew after its last launch, when it is looked at, then no time before that is made
+// good, for it was not the job of that time; given one that was launched since, then it goes on from its last launch.
+func TestNothingIsMadeGoodOfBeforeAJobWasSubmitted(t *testing.T) {
+	j := &job.Job{
+		SubmitTime: at("2026-02-03T09:30:00Z").UnixNano(),
+		LastLaunch: at("2026-02-03T07:00:00Z").Unix(),
+		Periodic:   &job.PeriodicConfig{Enabled: true, Specs: []string{"0 * * * *"}},
+	}
+	decide := func(now string) Step {
+		t.Helper()
+		plan, err := Of(j)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan.At(at(now))
+	}
+	if step := decide("2026-02-03T09:40:00Z"); !step.Launch.IsZero() || !step.Wake.Equal(at("2026-02-03T10:00:00Z")) {
+		t.Errorf("before its first time it has %+v", step)
+	}
+	j.LastLaunch = 0
+	if step := decide("2026-02-03T09:40:00Z"); !step.Launch.IsZero() {
+		t.Errorf("never launched, it has %+v", step)
+	}
+	j.LastLaunch = at("2026-02-03T10:00:00Z").Unix()
+	if step := decide("2026-02-03T10:20:00Z"); !step.Launch.IsZero() || !step.Wake.Equal(at("2026-02-03T11:00:00Z")) {
+		t.Errorf("launched since, it has %+v", step)
+	}
+}

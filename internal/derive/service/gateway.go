@@ -23,8 +23,8 @@ func ClusterOf(k job.TaskKind) string { return cmp.Or(kinds[k.Role()], k.Service
 // connectTimeout is how long a gateway waits for a connection, where its job says nothing.
 const connectTimeout = 5 * time.Second
 
-// gateway makes a service one of its kind of gateways. It listens on the interfaces of the alloc's own network: Consul
-// would have it listen at the address where others reach it, which is the host's.
+// gateway makes a service one of its kind of gateways. Consul would have it listen at the address where others reach it,
+// which is the host's: so it does in the host's network alone, and on the interfaces of a network of the alloc's own.
 func (s Source) gateway(i *Instance, out *consul.Service) (InConsul, error) {
 	g := i.Of.Connect.Gateway
 	if out.Port == 0 {
@@ -42,13 +42,16 @@ func (s Source) gateway(i *Instance, out *consul.Service) (InConsul, error) {
 	for name, b := range p.EnvoyGatewayBindAddresses {
 		binds[name] = map[string]any{"Address": b.Address, "Port": b.Port}
 	}
-	if len(binds) == 0 {
+	own := !s.Job.Group(s.Alloc.TaskGroup).OnHost()
+	if own && len(binds) == 0 {
 		binds["default"] = map[string]any{"Address": anywhere, "Port": listens}
 	}
-	config := map[string]any{
-		"connect_timeout_ms":            cmp.Or(p.ConnectTimeout, connectTimeout).Milliseconds(),
-		"envoy_gateway_no_default_bind": true,
-		"envoy_gateway_bind_addresses":  binds,
+	config := map[string]any{"connect_timeout_ms": cmp.Or(p.ConnectTimeout, connectTimeout).Milliseconds()}
+	if own || p.EnvoyGatewayNoDefaultBind {
+		config["envoy_gateway_no_default_bind"] = true
+	}
+	if len(binds) > 0 {
+		config["envoy_gateway_bind_addresses"] = binds
 	}
 	if p.EnvoyGatewayBindTaggedAddresses {
 		config["envoy_gateway_bind_tagged_addresses"] = true

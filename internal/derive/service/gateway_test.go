@@ -73,3 +73,48 @@ func TestAGatewayIsRegisteredAsWhatItIs(t *testing.T) {
 		t.Errorf("a sidecar works for %q", got)
 	}
 }
+
+// TestAGatewayInTheHostsNetworkListensAsConsulHasIt: at the address and port of its service, which are that network's,
+// and where its job says; so it does only there when its job says that, too.
+func TestAGatewayInTheHostsNetworkListensAsConsulHasIt(t *testing.T) {
+	at := map[string]*job.BindAddress{"a": {Address: "10.0.0.9", Port: 7}}
+	for name, c := range map[string]struct {
+		proxy *job.GatewayProxy
+		want  map[string]any
+	}{
+		"nothing said": {nil, map[string]any{"connect_timeout_ms": int64(5000)}},
+		"elsewhere, too": {
+			&job.GatewayProxy{EnvoyGatewayBindAddresses: at},
+			map[string]any{
+				"connect_timeout_ms":           int64(5000),
+				"envoy_gateway_bind_addresses": map[string]any{"a": map[string]any{"Address": "10.0.0.9", "Port": 7}},
+			},
+		},
+		"elsewhere": {
+			&job.GatewayProxy{EnvoyGatewayNoDefaultBind: true, EnvoyGatewayBindAddresses: at},
+			map[string]any{
+				"connect_timeout_ms":            int64(5000),
+				"envoy_gateway_no_default_bind": true,
+				"envoy_gateway_bind_addresses":  map[string]any{"a": map[string]any{"Address": "10.0.0.9", "Port": 7}},
+			},
+		},
+	} {
+		for _, mode := range []string{"", "host"} {
+			s, side := inMesh(nil)
+			g := s.Job.TaskGroups[0]
+			g.Networks = []*job.NetworkResource{{Mode: mode}}
+			g.Services[0].PortLabel = side.Port
+			g.Services[0].Connect = &job.Connect{Gateway: &job.Gateway{Mesh: &job.BetweenMeshes{}, Proxy: c.proxy}}
+			all, err := service.ForConsul(s)
+			if err != nil || len(all) != 1 {
+				t.Fatalf("%s: %+v, %v", name, all, err)
+			}
+			out := all[0].Service
+			if out.Address != "10.0.0.7" || out.Port != 21000 || out.TaggedAddresses["wan"].Port != 21000 ||
+				!reflect.DeepEqual(out.Proxy.Config, c.want) {
+				t.Errorf("%s: it is at %s:%d (%v), and listens by %v", name, out.Address, out.Port, out.TaggedAddresses,
+					out.Proxy.Config)
+			}
+		}
+	}
+}

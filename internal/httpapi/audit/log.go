@@ -174,7 +174,7 @@ func (l *Log) write(line *Line) error {
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "encode", "a line of the audit log")
 	}
-	data = append(data, '\n')
+	data = append(plain(data), '\n')
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.ready(int64(len(data))); err != nil {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"encoding/json"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -76,6 +78,35 @@ func TestARecordGoesOnAfterARestart(t *testing.T) {
 		if st, err := os.Stat(at); err != nil || st.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", at, st.Mode(), err)
 		}
+	}
+}
+
+// Given a caller who writes what terminals act on into what he asks for, when somebody has the record shown as it is,
+// then nothing of it is there but letters; and whoever decodes a line has what the caller wrote.
+func TestALineHasNothingThatATerminalActsOn(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.log")
+	l := opened(t, Config{Path: path, MaxBytes: 1 << 20, Files: 1})
+	written := "a"
+	for r := rune(0); r <= 0xa0; r++ { // C0, ASCII, DEL, C1
+		written += string(r)
+	}
+	written += "\u061c\u200b\u200f\u202e\u2028\u2066\ufeff\U000e0001 é 字 \U0001f600 \\u009b"
+	say(t, l, written)
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	line, ended := strings.CutSuffix(string(raw), "\n")
+	hidden := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+	if at := strings.IndexFunc(line, hidden); at >= 0 {
+		t.Errorf("at byte %d of the line: %q", at, line[at:])
+	}
+	if !strings.Contains(line, "é 字 \U0001f600") {
+		t.Errorf("what can be read is escaped, too: %s", line)
+	}
+	var back Line
+	if err := json.Unmarshal([]byte(line), &back); err != nil || !ended || back.Object != written {
+		t.Errorf("it comes back as %q: %v", back.Object, err)
 	}
 }
 

@@ -111,6 +111,9 @@ func (k TaskKind) Service() string {
 	return name
 }
 
+// OnHost reports whether what the group has in the mesh is in the network of the host.
+func (g *TaskGroup) OnHost() bool { return len(g.Networks) == 1 && g.Networks[0].onHost() }
+
 // InMesh reports whether the task has a part in the mesh, and so a token of its service.
 func (k TaskKind) InMesh() bool { return k.Role() != "" && k.Service() != "" }
 

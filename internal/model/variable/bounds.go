@@ -23,7 +23,7 @@ type Taken struct{ Number, Bytes int }
 // who is over a bound that was lowered can still change what he has.
 func (b Bounds) Admit(ns ids.Namespace, path string, before, after Taken) error {
 	refuse := func(what, bound, setting string) error {
-		return fault.WithHint(fault.New(fault.Conflict, "write", Name(path), fmt.Sprintf("the variables of namespace "+
+		return fault.WithHint(fault.New(fault.Invalid, "write", Name(path), fmt.Sprintf("the variables of namespace "+
 			"%q would be %s, at most %s are allowed", ns, what, bound)),
 			"delete some of them, use another namespace, or have the servers' configuration allow more: "+setting)
 	}

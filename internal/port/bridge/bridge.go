@@ -95,6 +95,9 @@ func (b *Bridge) Ensure() error {
 			return fault.Wrap(err, fault.Internal, "give", p.Gateway().String()+" to "+b.subject())
 		}
 	}
+	if err := b.atOnce(); err != nil {
+		return err
+	}
 	if err := netlink.LinkSetUp(link); err != nil {
 		return fault.Wrap(err, fault.Internal, "bring up", b.subject())
 	}

@@ -20,6 +20,16 @@ const (
 	acceptRouting = "2"
 )
 
+// atOnce has the bridge's own IPv6 address be used without a look whether others have it, who cannot: for what comes
+// from elsewhere by a port the node asks in that address's name which alloc is meant, and for as long as it looks, some
+// two seconds, it would not ask.
+func (b *Bridge) atOnce() error {
+	if !b.IPv6.Valid() {
+		return nil
+	}
+	return b.set("ipv6/conf/"+b.Name+"/accept_dad", "0")
+}
+
 // forwarding lets the node pass on packets of the bridge. What is set for the node as a whole stays set when the bridge
 // goes: others may rely on it by then.
 func (b *Bridge) forwarding() error {

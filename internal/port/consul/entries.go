@@ -8,17 +8,17 @@ import (
 	"berth/internal/base/fault"
 )
 
-// EntryMeta is the meta of an entry of Consul's configuration; nil: there is no such entry, or it has none.
-func (a *Agent) EntryMeta(ctx context.Context, kind, name string) (map[string]string, error) {
+// EntryMeta is the meta of an entry of Consul's configuration, and whether there is such an entry.
+func (a *Agent) EntryMeta(ctx context.Context, kind, name string) (meta map[string]string, there bool, err error) {
 	var reply struct{ Meta map[string]string }
-	_, err := a.call(ctx, request{
+	_, err = a.call(ctx, request{
 		path: "/v1/config/" + url.PathEscape(kind) + "/" + url.PathEscape(name),
 		into: &reply,
 	})
 	if fault.Has(err, fault.NotFound) {
-		return nil, nil
+		return nil, false, nil
 	}
-	return reply.Meta, mayEntries(err)
+	return reply.Meta, err == nil, mayEntries(err)
 }
 
 // WriteEntry writes an entry of Consul's configuration, in place of the one of its kind and name.

@@ -237,11 +237,23 @@ type TaskHandle struct {
 type ExitResult struct {
 	ExitCode  int
 	Signal    int  // number of the signal that killed it, 0 if none
-	OOMKilled bool // the kernel killed it (or a child) for the memory limit
+	OOMKilled bool // it ended because the kernel killed it, or a child, for the memory limit
 	// Unknown: the process is gone and nobody saw how (its shim died).
 	Unknown bool
 	Err     string // why the start or the wait failed, for people
 	Ended   time.Time
+}
+
+// SignalBase is what a shell adds to the number of the signal that ended a command.
+const SignalBase = 128
+
+// Told returns it with the exit code that stands for its signal where the process left none, as shells and container
+// engines have it: whichever driver a task has, its end is told in the same words.
+func (r ExitResult) Told() ExitResult {
+	if r.Signal != 0 && r.ExitCode == 0 {
+		r.ExitCode = SignalBase + r.Signal
+	}
+	return r
 }
 
 // Successful reports exit code 0 without signal, out-of-memory kill or error.

@@ -1,7 +1,6 @@
 package seccomp
 
 import (
-	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 )
@@ -36,16 +35,16 @@ const (
 // precondition is the part of the filter that looks at arguments, before the part that knows numbers alone, for which
 // it leaves the number loaded. Each call with a condition is decided here, whatever its arguments, and each of another
 // architecture's form.
-func precondition(machine *arch.Info, of []condition, additional func(name string) bool) []bpf.Instruction {
+func precondition(m *machine, of []condition, additional func(name string) bool) []bpf.Instruction {
 	number := bpf.LoadAbsolute{Off: offsetNumber, Size: wordSize}
 	out := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: wordSize},
-		bpf.JumpIf{Cond: bpf.JumpEqual, Val: uint32(machine.ID), SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpEqual, Val: m.audit, SkipTrue: 1},
 		bpf.RetConstant{Val: refusal(unix.ENOSYS)},
 		number,
 	}
 	for _, c := range of {
-		call, known := machine.SyscallNames[c.name]
+		call, known := m.numbers[c.name]
 		if known && !additional(c.name) {
 			decision := c.decide()
 			out = append(out,

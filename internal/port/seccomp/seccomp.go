@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/elastic/go-seccomp-bpf/arch"
 	"golang.org/x/net/bpf"
 	"golang.org/x/sys/unix"
 
@@ -21,11 +20,11 @@ import (
 // The words are those of seccomp(2), eight bytes each, in the machine's order. An unknown name is fault.Invalid. With
 // keepProjects tasks cannot change which project of their disk's quotas a file belongs to.
 func Compile(additional []string, keepProjects bool) ([]byte, error) {
-	machine, err := arch.GetInfo("")
+	m, err := thisMachine()
 	if err != nil {
-		return nil, fault.Wrap(err, fault.Unsupported, "make", "the filter of system calls")
+		return nil, err
 	}
-	if err := check(machine, additional); err != nil {
+	if err := check(m, additional); err != nil {
 		return nil, err
 	}
 	more := func(name string) bool { return slices.Contains(additional, name) }
@@ -35,12 +34,12 @@ func Compile(additional []string, keepProjects bool) ([]byte, error) {
 		answer uint32
 	}{{refused, refusal(unix.EPERM)}, {allowed, unix.SECCOMP_RET_ALLOW}, {additional, unix.SECCOMP_RET_ALLOW}} {
 		for _, name := range list.names {
-			if number, known := machine.SyscallNames[name]; known {
+			if number, known := m.numbers[name]; known {
 				answers[uint32(number)] = list.answer
 			}
 		}
 	}
-	return words(append(precondition(machine, conditionsOf(keepProjects), more), search(answers)...))
+	return words(append(precondition(m, conditionsOf(keepProjects), more), search(answers)...))
 }
 
 // refusal answers a call with an error.
@@ -63,17 +62,17 @@ func words(program []bpf.Instruction) ([]byte, error) {
 
 // Check says which of the names is no system call of this machine's architecture: a mistake that would widen nothing.
 func Check(names []string) error {
-	machine, err := arch.GetInfo("")
+	m, err := thisMachine()
 	if err != nil {
-		return fault.Wrap(err, fault.Unsupported, "make", "the filter of system calls")
+		return err
 	}
-	return check(machine, names)
+	return check(m, names)
 }
 
-func check(machine *arch.Info, names []string) error {
+func check(m *machine, names []string) error {
 	var unknown []string
 	for _, n := range names {
-		if _, ok := machine.SyscallNames[n]; !ok {
+		if _, ok := m.numbers[n]; !ok {
 			unknown = append(unknown, strconv.Quote(n))
 		}
 	}
@@ -82,6 +81,6 @@ func check(machine *arch.Info, names []string) error {
 	}
 	return fault.WithHint(
 		fault.New(fault.Invalid, "", "system call "+strings.Join(unknown, ", "),
-			"there is none of that name on "+machine.Name),
+			"there is none of that name on "+m.name),
 		"man 2 syscalls lists them")
 }

@@ -2,6 +2,7 @@ package seccomp
 
 import (
 	"encoding/binary"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -294,5 +295,22 @@ func TestEveryRefusedCallIsTriedInATask(t *testing.T) {
 		}) {
 			t.Errorf("%s is not tried", name)
 		}
+	}
+}
+
+// The tables are what the kernel's own are, as a library knows them that is made from those.
+func TestTheTablesOfNumbersAreThoseOfTheKernel(t *testing.T) {
+	for goarch, want := range map[string]*arch.Info{"amd64": arch.X86_64, "arm64": arch.AARCH64} {
+		got, err := machineOf(goarch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.name != want.Name || got.audit != uint32(want.ID) || !maps.Equal(got.numbers, want.SyscallNames) {
+			t.Errorf("%s: %d calls of %s, %#x; want %d of %s, %#x", goarch, len(got.numbers), got.name, got.audit,
+				len(want.SyscallNames), want.Name, uint32(want.ID))
+		}
+	}
+	if _, err := machineOf("mips"); !fault.Has(err, fault.Unsupported) {
+		t.Errorf("an architecture without a table: %v", err)
 	}
 }

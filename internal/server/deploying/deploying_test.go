@@ -174,6 +174,34 @@ func TestWhatADeploymentCounts(t *testing.T) {
 	}
 }
 
+// TestAGroupIsBehind while an alloc that should run is of another version than the job's present one, or of the job of
+// the same name that was purged, whose versions were counted from nought too; canaries are such allocs, and what is to
+// end and what other groups have are none.
+func TestAGroupIsBehind(t *testing.T) {
+	now := web(7, 2)
+	ends := func(a *alloc.Alloc) { a.DesiredStatus = alloc.DesiredStop }
+	elsewhere := func(a *alloc.Alloc) { a.TaskGroup = "h" }
+	for name, c := range map[string]struct {
+		other *alloc.Alloc
+		want  bool
+	}{
+		"all are of the present version": {placed("b", now), false},
+		"an older version":               {placed("b", web(7, 1)), true},
+		"a canary of an older version":   {placed("b", web(7, 1), canary), true},
+		"the purged job's version 2":     {placed("b", web(5, 2)), true},
+		"it is to end":                   {placed("b", web(7, 1), ends), false},
+		"another group's":                {placed("b", web(7, 1), elsewhere), false},
+	} {
+		s := write(t, func(tx *state.Tx) {
+			tx.PutAlloc(placed("a", now))
+			tx.PutAlloc(c.other)
+		})
+		if got := deploying.Behind(s.Snapshot(), now, "g"); got != c.want {
+			t.Errorf("%s: behind is %v, want %v", name, got, c.want)
+		}
+	}
+}
+
 // TestWhatStorageIsWaitedFor is said by evaluations that still wait; one that is over says how it was.
 func TestWhatStorageIsWaitedFor(t *testing.T) {
 	now := web(7, 2)

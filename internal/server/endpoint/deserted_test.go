@@ -137,6 +137,24 @@ func TestTheStopOfAPluginInUseIsWarnedOfAndUndone(t *testing.T) {
 	}
 }
 
+// Given a job with a gateway, when it is stopped, then the reply says what stays in Consul, and how it is taken away.
+func TestTheStopOfAGatewayNamesWhatStaysInConsul(t *testing.T) {
+	e, c := endpoints(t)
+	edge := runsPlugin(ids.DefaultNamespace, "edge", "")
+	edge.TaskGroups[0].Tasks[0].CSIPluginConfig = nil
+	edge.TaskGroups[0].Services = []*job.Service{
+		{Name: "plain"},
+		{Name: "in", Connect: &job.Connect{Gateway: &job.Gateway{Ingress: &job.IngressGateway{}}}},
+		{Name: "between", Connect: &job.Connect{Gateway: &job.Gateway{Mesh: &job.BetweenMeshes{}}}},
+	}
+	c.Must(t, &fsm.JobRegister{Job: edge})
+	out, err := e.jobDeregister(t.Context(), &wire.JobDeregisterRequest{Namespace: ids.DefaultNamespace, Job: "edge"})
+	if err != nil || len(out.Warnings) != 1 || !strings.HasSuffix(out.Warnings[0],
+		`"in", for other gateways of that name; to delete it: consul config delete -kind ingress-gateway -name in`) {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 // namedInWarning is how many uses a warning names.
 const namedInWarning = 5
 

@@ -72,6 +72,7 @@ type Config struct {
 	VariableMost  variable.Bounds
 	Locks         variables.Locks
 	Identities    workloads.Config // all but its base
+	Entries       services.Entries
 	// ForConsul are the identities for Consul of those whose job says none.
 	ForConsul workload.Meant
 	Log       *slog.Logger
@@ -118,8 +119,13 @@ func New(cfg Config) *Endpoints {
 			Locks:    cfg.Locks,
 			Log:      cfg.Log,
 		}),
-		services: services.New(services.Config{Base: base, Proposer: cfg.Proposer, Log: cfg.Log}),
-		deploys:  deployments.New(deployments.Config{Base: base, Proposer: cfg.Proposer, Log: cfg.Log}),
+		services: services.New(services.Config{
+			Base:     base,
+			Proposer: cfg.Proposer,
+			Entries:  cfg.Entries,
+			Log:      cfg.Log,
+		}),
+		deploys: deployments.New(deployments.Config{Base: base, Proposer: cfg.Proposer, Log: cfg.Log}),
 		parts: partitions.New(partitions.Config{
 			Base:     base,
 			Proposer: cfg.Proposer,

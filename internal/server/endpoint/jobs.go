@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/derive/meshentries"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
 	"berth/internal/server/fsm"
@@ -85,6 +87,14 @@ func (e *Endpoints) learned(ctx context.Context, j *job.Job) *state.Snap {
 }
 
 func (e *Endpoints) jobDeregister(ctx context.Context, req *wire.JobDeregisterRequest) (*wire.JobRegisterReply, error) {
+	snap := e.cfg.Store.Snapshot()
+	warnings := holders.Deserted(snap, req.Namespace, req.Job, req.Purge)
+	if j := snap.Job(nil, req.Namespace, req.Job); j != nil {
+		for _, entry := range meshentries.Of(j, "") {
+			warnings = append(warnings, "Consul keeps the entry "+entry.Kind+" "+strconv.Quote(entry.Name)+
+				", for other gateways of that name; to delete it: "+entry.Delete())
+		}
+	}
 	return e.registered(ctx, &fsm.JobDeregister{
 		Namespace:       req.Namespace,
 		Job:             req.Job,
@@ -92,7 +102,7 @@ func (e *Endpoints) jobDeregister(ctx context.Context, req *wire.JobDeregisterRe
 		NoShutdownDelay: req.NoShutdownDelay,
 		EvalPriority:    req.Priority,
 		Seed:            ids.New(),
-	}, holders.Deserted(e.cfg.Store.Snapshot(), req.Namespace, req.Job, req.Purge))
+	}, warnings)
 }
 
 // jobStart registers a stopped job once more as it is stored: of Berth's own jobs, too, which nobody may change.

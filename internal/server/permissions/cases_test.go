@@ -104,6 +104,7 @@ func ofJobs() []asked {
 		calls(wire.JobEvals, "in *", star),
 		calls(wire.JobServices, "in app", a),
 		calls(wire.JobServices, "in *", star),
+		calls(wire.JobConsul, "in app", &wire.JobConsulRequest{Namespace: "app", Job: "a"}),
 		calls(wire.ServiceList, "in app", &app),
 		calls(wire.ServiceList, "in *", &all),
 		calls(wire.ServiceGet, "in app", &wire.ServiceGetRequest{Query: app, Name: "web"}),

@@ -53,6 +53,7 @@ var jobs = []entry{
 		n[0].ownJob = r.ID
 		return n
 	}),
+	asks(wire.JobConsul, func(r *wire.JobConsulRequest, _ *state.Snap) []need { return in(r.Namespace, acl.ReadJob) }),
 	asks(wire.ServiceList, func(r *wire.Query, _ *state.Snap) []need { return listed(r.Namespace, acl.ReadJob) }),
 	asks(wire.ServiceGet, func(r *wire.ServiceGetRequest, _ *state.Snap) []need {
 		return in(r.Namespace, acl.ReadJob)

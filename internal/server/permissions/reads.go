@@ -9,6 +9,7 @@ import (
 // quiet are methods that change nothing and show nothing of what is in tasks, beside those that any server may answer
 // by what it has.
 var quiet = methodNames(wire.JobPlan, wire.JobValidate, wire.AllocStats, wire.AllocChecks, wire.AllocOrphan,
+	wire.JobConsul,
 	wire.AgentHostStats, wire.AgentMeta, wire.AgentMonitor, wire.SystemStatus, wire.EventStream)
 
 // Reads reports whether a call changes nothing, nor shows what is in tasks. What is not known to is taken to do so.

@@ -62,3 +62,35 @@ func TestAccessListsAreFoundByWhatNamesThem(t *testing.T) {
 		}
 	}
 }
+
+// TestAnObjectIsNotFoundUnderTheKeysThatItHad: a role is found by the name that it has now, in the same transaction as
+// in the next, and in what was read before by the one that it had then; so is a token by its secret.
+func TestAnObjectIsNotFoundUnderTheKeysThatItHad(t *testing.T) {
+	s := New()
+	one, two := redact.New("one"), redact.New("two")
+	write(t, s, 1, func(tx *Tx) {
+		tx.PutACLRole(&acl.Role{ID: "r", Name: "before"})
+		tx.PutACLToken(&acl.Token{Accessor: "a", SecretHash: acl.HashSecret(one)})
+	})
+	before := s.Snapshot()
+	look := func(when string, snap *Snap, name, was string, secret, old redact.Secret) {
+		t.Helper()
+		if r := snap.ACLRoleNamed(nil, name); r == nil || snap.ACLRoleNamed(nil, was) != nil {
+			t.Errorf("%s it is found as %+v, and by %q as %+v", when, r, was, snap.ACLRoleNamed(nil, was))
+		}
+		if a := snap.ACLTokenOf(nil, secret); a == nil || snap.ACLTokenOf(nil, old) != nil {
+			t.Errorf("%s the token is found as %+v, and by its other secret as %+v", when, a, snap.ACLTokenOf(nil, old))
+		}
+	}
+	write(t, s, 2, func(tx *Tx) {
+		tx.PutACLRole(&acl.Role{ID: "r", Name: "now"})
+		tx.PutACLToken(&acl.Token{Accessor: "a", SecretHash: acl.HashSecret(two)})
+		look("while it is changed", &tx.Snap, "now", "before", two, one)
+	})
+	look("afterwards", s.Snapshot(), "now", "before", two, one)
+	look("in what was read before", before, "before", "now", one, two)
+	write(t, s, 3, func(tx *Tx) { tx.DeleteACLRole("r") })
+	if r := s.Snapshot().ACLRoleNamed(nil, "now"); r != nil {
+		t.Errorf("deleted, it is found as %+v", r)
+	}
+}

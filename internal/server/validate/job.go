@@ -139,7 +139,7 @@ var foreign = map[string]string{
 	"docker":            unpack + ", or install Docker on a node: its agent finds it by itself",
 	"java":              "install a Java machine on a node: its agent finds it by itself",
 	"podman":            unpack,
-	"qemu":              "run qemu as the command of exec",
+	"qemu":              "install qemu on a node, such as the package qemu-system-x86: its agent finds it by itself",
 }
 
 const unpack = "unpack its image on a volume or below a host volume, and run its program by exec"

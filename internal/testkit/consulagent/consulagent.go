@@ -243,20 +243,34 @@ func (a *Agent) Do(method, path string, body, v any) {
 			a.t.Fatal(err)
 		}
 	}
-	reply, err := a.send(method, path, text)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer func() { _ = reply.Body.Close() }()
-	said, err := io.ReadAll(reply.Body)
-	if err != nil || reply.StatusCode != http.StatusOK {
-		a.t.Fatalf("%s %s: %d %s %v", method, path, reply.StatusCode, said, err)
+	status, said := 0, []byte(nil)
+	a.Until("Consul has a leader", func() bool {
+		reply, err := a.send(method, path, text)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		defer func() { _ = reply.Body.Close() }()
+		if said, err = io.ReadAll(reply.Body); err != nil {
+			a.t.Fatal(err)
+		}
+		status = reply.StatusCode
+		return !leaderless(status, said)
+	})
+	if status != http.StatusOK {
+		a.t.Fatalf("%s %s: %d %s", method, path, status, said)
 	}
 	if v != nil {
 		if err := json.Unmarshal(said, v); err != nil {
 			a.t.Fatal(err)
 		}
 	}
+}
+
+// leaderless reports whether an answer says that nobody leads Consul's servers at the moment, as when the machine is
+// so busy that the one that there is takes itself for cut off: what was asked was not begun.
+func leaderless(status int, said []byte) bool {
+	return status == http.StatusInternalServerError && (bytes.Contains(said, []byte("No cluster leader")) ||
+		bytes.Contains(said, []byte("Not ready to serve consistent reads")))
 }
 
 // Shown is an instance of a service as the catalog shows it.

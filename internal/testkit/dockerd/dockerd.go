@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/port/dockerapi"
+	"berth/internal/testkit/programs"
 )
 
 // Image is the name of the image that New makes: a busybox with its applets, and users root and nobody.
@@ -45,18 +46,10 @@ type Daemon struct {
 // Needed skips a test where there is no Docker, except where that must not be: in CI.
 func Needed(t testing.TB) {
 	t.Helper()
-	skip := t.Skip
-	if os.Getenv("CI") != "" {
-		skip = t.Fatal
-	}
 	if os.Geteuid() != 0 {
-		skip("Docker needs root")
+		programs.Missing(t, "Docker needs root")
 	}
-	for _, program := range []string{"dockerd", "busybox"} {
-		if _, err := exec.LookPath(program); err != nil {
-			skip("there is no " + program + ": scripts/install-debian.sh docker.io busybox-static")
-		}
-	}
+	programs.Need(t, "docker.io busybox-static", "dockerd", "busybox")
 }
 
 // New starts a daemon whose containers outlive it, and makes Image. args are more of its own.

@@ -16,17 +16,22 @@ const lowest, highest = 10_000, 19_999
 // Pick returns a port of the loopback interface on which nobody listens.
 func Pick(t testing.TB) int {
 	t.Helper()
+	port, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// Find is Pick for a program that is no test.
+func Find() (int, error) {
 	var err error
 	for range 100 {
 		port := lowest + rand.IntN(highest-lowest+1)
 		var l net.Listener
 		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
-			if err := l.Close(); err != nil {
-				t.Fatal(err)
-			}
-			return port
+			return port, l.Close()
 		}
 	}
-	t.Fatalf("no port is free from %d to %d: %v", lowest, highest, err)
-	return 0
+	return 0, fmt.Errorf("no port is free from %d to %d: %w", lowest, highest, err)
 }

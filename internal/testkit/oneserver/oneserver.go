@@ -9,19 +9,24 @@ import (
 	"google.golang.org/grpc"
 
 	"berth/internal/base/lifecycle"
+	"berth/internal/model/variable"
 	"berth/internal/server"
 )
+
+// MostVariables is what the variables of a namespace may be there: few, so that tests reach it.
+var MostVariables = variable.Bounds{Number: 50, Bytes: 1 << 20}
 
 // Start starts a server of one voter and returns it with a connection to it.
 func Start(t testing.TB) (*server.Server, *grpc.ClientConn) {
 	t.Helper()
 	s := server.New(server.Config{
-		DataDir: t.TempDir(),
-		Name:    "s1",
-		Addr:    "127.0.0.1",
-		Port:    4647,
-		Dev:     true,
-		Tags:    map[string]string{"region": "global", "dc": "dc1", "port": "4647"},
+		DataDir:   t.TempDir(),
+		Name:      "s1",
+		Addr:      "127.0.0.1",
+		Port:      4647,
+		Dev:       true,
+		Tags:      map[string]string{"region": "global", "dc": "dc1", "port": "4647"},
+		Variables: MostVariables,
 	})
 	conn, err := s.Connect()
 	if err != nil {

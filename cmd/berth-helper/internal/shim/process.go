@@ -43,6 +43,7 @@ type state struct {
 	answered    bool  // a conversation was sent that it runs
 	cancelled   bool  // the launch was given up
 	asked       bool  // it was asked to end
+	oomKills    int64 // of its processes, before it was asked to end
 	deadline    int64 // of CLOCK_BOOTTIME, for its end; 0: none
 	tearingDown bool
 	try         chan struct{} // closed when the present try to destroy it has failed, for the reason in tryErr
@@ -90,13 +91,14 @@ func (p *process) watch() error {
 	if err != nil {
 		exit.Err = err.Error()
 	}
-	// A task that lived on after the kernel had killed a child of it did not end for that.
-	exit.OOM = (exit.Code != 0 || exit.Signal != 0) && p.cgroup.OOMKills() > 0
+	kills := p.cgroup.OOMKills()
 	exit.LogLost, _ = p.lost()
 	if p.init.child != nil {
 		_ = p.init.child.Signal(unix.SIGKILL) // with the main process ends its pid namespace; destroy makes sure
 	}
 	p.mu.Lock()
+	// A task that lived on after the kernel had killed a child of it did not end for that, nor one that was then asked to.
+	exit.OOM = (exit.Code != 0 || exit.Signal != 0) && kills > p.state.oomKills
 	exit.Cancelled = p.state.cancelled
 	p.exit = exit
 	close(p.ended)
@@ -149,6 +151,9 @@ func (p *process) stop(sig unix.Signal, grace time.Duration) error {
 		return nil
 	}
 	now = now || isClosed(p.ended)
+	if !p.state.asked && !isClosed(p.main.Done()) {
+		p.state.oomKills = p.cgroup.OOMKills()
+	}
 	if !now && !p.state.asked {
 		if err := p.main.Signal(sig); err != nil {
 			p.mu.Unlock()

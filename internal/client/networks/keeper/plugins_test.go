@@ -240,6 +240,26 @@ func TestPluginsDetachWhateverTheyMayHaveAttached(t *testing.T) {
 	}
 }
 
+// TestAPluginThatGotHalfwayIsCalledToDetach: given a plugin that has attached an alloc and did not come to its answer,
+// of which its library then knows nothing, when the agent starts again without that alloc and with another
+// configuration, then the plugin detaches it: how was written down before it was called.
+func TestAPluginThatGotHalfwayIsCalledToDetach(t *testing.T) {
+	r := newRig(t)
+	state := r.lab("it goes no further")
+	w := ofPlugins()
+	if _, err := r.k.Make(t.Context(), w); !fault.Has(err, fault.Unavailable) || len(attachments(t, state)) != 1 {
+		t.Fatalf("%v; the plugin keeps %q", err, attachments(t, state))
+	}
+	r.restart()
+	must(t, os.Remove(filepath.Join(r.plugins.Dir, "lab.conflist")))
+	if keeper.Sweep(r.k, t.Context()) {
+		t.Error("it is not decided that nobody wants it")
+	}
+	if got := attachments(t, state); len(got) > 0 {
+		t.Errorf("the plugin keeps %q", got)
+	}
+}
+
 // TestWhatSaysHowItIsAttachedMayBeDamaged: the plugins detach an alloc as their library, or the configuration of its
 // network, says; where neither does, that is said with the way out, and others are released all the same.
 func TestWhatSaysHowItIsAttachedMayBeDamaged(t *testing.T) {

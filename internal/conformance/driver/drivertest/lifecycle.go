@@ -108,6 +108,16 @@ func signals(b *bench) {
 	if err := task.Signal(b.context(), "SIGUSR1"); err != nil && !fault.Has(err, fault.NotFound) {
 		b.Errorf("signalling an ended task: %v", err)
 	}
+	cfg = b.config("echo ready; exec sleep 1000")
+	cfg.Attempt = 2
+	task = b.start(cfg)
+	b.printed(cfg, "ready")
+	if err := task.Signal(b.context(), "SIGKILL"); err != nil {
+		b.Fatal(err)
+	}
+	if exit := b.wait(task); exit.Signal != 9 || exit.ExitCode != 137 || exit.OOMKilled {
+		b.Errorf("ended by a signal, the exit is %+v", exit)
+	}
 }
 
 func stopWithGrace(b *bench) {
@@ -131,7 +141,7 @@ func stopWithGrace(b *bench) {
 	if err := task.Stop(b.context(), "SIGTERM", time.Hour); err != nil {
 		b.Fatal(err)
 	}
-	if exit := b.wait(task); exit.Signal != 15 {
+	if exit := b.wait(task); exit.Signal != 15 || exit.ExitCode != 143 {
 		b.Errorf("exit %+v", exit)
 	}
 }

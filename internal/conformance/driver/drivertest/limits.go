@@ -15,7 +15,7 @@ func outOfMemory(b *bench) {
 	cfg.Resources.MemoryMB = 20
 	task := b.start(cfg)
 	exit := b.wait(task)
-	if !exit.OOMKilled || exit.Signal != 9 {
+	if !exit.OOMKilled || exit.Signal != 9 || exit.ExitCode != 137 {
 		b.Errorf("exit %+v", exit)
 	}
 	cfg = b.config(`tail /dev/zero; exit 1`)
@@ -25,14 +25,19 @@ func outOfMemory(b *bench) {
 	if exit := b.wait(b.start(cfg)); !exit.OOMKilled || exit.ExitCode != 1 {
 		b.Errorf("a child was killed, and the exit is %+v", exit)
 	}
-	cfg = b.config(`tail /dev/zero; echo lives; sleep 1000`)
+	cfg = b.config(`trap 'exit 3' TERM; tail /dev/zero; echo lives; while :; do sleep 0.02; done`)
 	cfg.Attempt, cfg.Resources.MemoryMB = 4, 20
 	task = b.start(cfg)
 	b.printed(cfg, "lives")
 	if c, ok := task.(driver.OOMCounter); !ok || c.OOMKills() != 1 {
 		b.Errorf("it lives on after its child was killed, and nothing counts that")
 	}
-	b.stop(task)
+	if err := task.Stop(b.context(), "SIGTERM", time.Hour); err != nil {
+		b.Fatal(err)
+	}
+	if exit := b.wait(task); exit.OOMKilled || exit.ExitCode != 3 {
+		b.Errorf("it was asked to end after its child was killed, and the exit is %+v", exit)
+	}
 	cfg = b.config(`tail /dev/zero; exit 0`)
 	cfg.Attempt, cfg.Resources.MemoryMB = 3, 20
 	if exit := b.wait(b.start(cfg)); !exit.Successful() {

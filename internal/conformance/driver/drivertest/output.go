@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"berth/internal/base/fault"
@@ -166,13 +167,16 @@ func execGivenUp(b *bench) {
 	task := b.start(b.config(`exec sleep 1000`))
 	ctx, cancel := context.WithCancel(b.context())
 	var err error
+	var ended atomic.Bool
 	join := b.beside(func() {
+		defer ended.Store(true)
 		// One in the background, one below a process with a group of its own, and one in a session of its own.
 		_, err = task.Exec(ctx, driver.ExecRequest{Command: []string{"sh", "-c",
 			"sleep " + m + " & timeout 1000 sleep " + m + " & setsid sleep " + m + " & sleep " + m}})
 	})
 	b.eventually("the command runs", func() bool { return len(running(b, "sleep", m)) == 5 })
 	cancel()
+	b.eventually("the call ends", ended.Load)
 	join()
 	if !fault.Has(err, fault.Canceled) {
 		b.Errorf("exec: %v", err)

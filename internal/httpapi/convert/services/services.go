@@ -111,6 +111,21 @@ func InConsul(out *wire.AllocChecksReply) []*api.ConsulServiceStatus {
 	return list
 }
 
+// Entries are the public shapes of how what gateways do stands in Consul.
+func Entries(out *wire.JobConsulReply) []*api.ConsulEntryStatus {
+	list := make([]*api.ConsulEntryStatus, 0, len(out.Entries))
+	for _, e := range out.Entries {
+		list = append(list, &api.ConsulEntryStatus{
+			Kind:    e.Kind,
+			Name:    e.Name,
+			Written: e.Why == "",
+			Reason:  e.Why,
+			Since:   e.Since,
+		})
+	}
+	return list
+}
+
 // ToChoice reads how many are to be chosen, and by which key: "3|key"; false: it says something else.
 func ToChoice(text string) (n int, key string, ok bool) {
 	number, key, ok := strings.Cut(text, "|")

@@ -84,6 +84,10 @@ func (r *rules) bound(p *api.ConsulGatewayProxy) {
 	if !slices.Contains([]string{"", "STRICT_DNS", "LOGICAL_DNS"}, p.EnvoyDNSDiscoveryType) {
 		r.add("envoy_dns_discovery_type must be STRICT_DNS or LOGICAL_DNS, is %q", p.EnvoyDNSDiscoveryType)
 	}
+	if onHost(r.g) && p.EnvoyGatewayNoDefaultBind && len(p.EnvoyGatewayBindAddresses) == 0 &&
+		!p.EnvoyGatewayBindTaggedAddresses {
+		r.add("with envoy_gateway_no_default_bind it listens nowhere; write envoy_gateway_bind_addresses, or leave it out")
+	}
 	for name, b := range p.EnvoyGatewayBindAddresses {
 		if b == nil || b.Address == "" || b.Port < 1 || b.Port > 65535 {
 			r.add("envoy_gateway_bind_addresses %q: write address, and port, from 1 to 65535", name)

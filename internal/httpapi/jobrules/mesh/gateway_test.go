@@ -76,6 +76,34 @@ func TestAGatewayIsATaskOfItsGroup(t *testing.T) {
 	}
 }
 
+// TestAGatewayInTheHostsNetworkIsThere: its container has that network, too, and a port of its own is no other within.
+func TestAGatewayInTheHostsNetworkIsThere(t *testing.T) {
+	for _, mode := range []string{"", "host"} {
+		for driver, config := range map[string]map[string]any{
+			"docker": {"network_mode": "host"},
+			"exec":   {"command": "${attr.envoy.program}"},
+		} {
+			j, g, s := gated(linked(&api.ConsulLinkedService{Name: "ext"}))
+			g.Networks[0].Mode, s.PortLabel = mode, ""
+			s.Connect.SidecarTask = &api.SidecarTask{Driver: driver}
+			for range 2 {
+				mesh.Inject(j, g)
+				if wrong := mesh.Problems(j, g); len(wrong) > 0 || len(g.Tasks) != 1 {
+					t.Fatalf("%q: %d tasks, %q", mode, len(g.Tasks), wrong)
+				}
+			}
+			for member, want := range config {
+				if got := g.Tasks[0].Config[member]; got != want {
+					t.Errorf("%q, %s: its %s is %v, not %v", mode, driver, member, got, want)
+				}
+			}
+			if ports := g.Networks[0].DynamicPorts; len(ports) != 1 || ports[0].To != 0 {
+				t.Errorf("%q: %+v", mode, ports)
+			}
+		}
+	}
+}
+
 // TestGatewaysThatCannotWorkAreRefused: each with the way out.
 func TestGatewaysThatCannotWorkAreRefused(t *testing.T) {
 	twice := listening("tcp", "web")
@@ -127,8 +155,12 @@ func TestGatewaysThatCannotWorkAreRefused(t *testing.T) {
 		"cannot be a gateway": func(g *api.TaskGroup, _ *api.Service) {
 			g.Meta = map[string]string{"connect.proxy": "builtin"}
 		},
+		"it listens nowhere": func(g *api.TaskGroup, s *api.Service) {
+			g.Networks[0].Mode = "host"
+			s.Connect.Gateway.Proxy = &api.ConsulGatewayProxy{EnvoyGatewayNoDefaultBind: true}
+		},
 		"is reached at its port":  func(_ *api.TaskGroup, s *api.Service) { s.PortLabel = "" },
-		"write mode = \"bridge\"": func(g *api.TaskGroup, _ *api.Service) { g.Networks[0].Mode = "host" },
+		"write mode = \"bridge\"": func(g *api.TaskGroup, _ *api.Service) { g.Networks[0].Mode = "none" },
 		"and has 2 of them":       func(_ *api.TaskGroup, s *api.Service) { s.Connect.Native = true },
 	} {
 		j, g, s := gated(listening("tcp", "web"))

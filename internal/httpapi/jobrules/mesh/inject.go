@@ -136,10 +136,16 @@ func addPort(g *api.TaskGroup, label string) {
 		}
 	}
 	p := api.Port{Label: label, To: -1}
-	if n.Mode == "" || n.Mode == network.ModeHost {
+	if onHost(g) {
 		p.To = 0
 	}
 	n.DynamicPorts = append(n.DynamicPorts, p)
+}
+
+// onHost reports whether the network of a group is that of the host.
+func onHost(g *api.TaskGroup) bool {
+	return len(g.Networks) == 1 && g.Networks[0] != nil &&
+		(g.Networks[0].Mode == "" || g.Networks[0].Mode == network.ModeHost)
 }
 
 // Which proxy a job's meta asks for.
@@ -177,7 +183,7 @@ func proxyTask(j *api.Job, g *api.TaskGroup, s *api.Service, kind string) *api.T
 		lay(own, t)
 	}
 	if t.Config == nil {
-		t.Config = defaultConfig(t.Driver, proxy, s)
+		t.Config = defaultConfig(t.Driver, proxy, g, s)
 	}
 	need := func(attribute string) {
 		t.Constraints = append(t.Constraints, &api.Constraint{LTarget: "${attr." + attribute + "}", Operand: "is_set"})
@@ -219,7 +225,7 @@ func defaultDriver(g *api.TaskGroup, proxy string) string {
 }
 
 // defaultConfig runs a proxy by a driver; nil: nobody knows how.
-func defaultConfig(driver, proxy string, s *api.Service) map[string]any {
+func defaultConfig(driver, proxy string, g *api.TaskGroup, s *api.Service) map[string]any {
 	envoy := []any{"-c", "${NOMAD_SECRETS_DIR}/" + consul.BootstrapFile, "-l", "${meta.connect.log_level}",
 		"--concurrency", "${meta.connect.proxy_concurrency}", "--disable-hot-restart"}
 	switch program := driver == "exec" || driver == "raw_exec"; {
@@ -232,7 +238,11 @@ func defaultConfig(driver, proxy string, s *api.Service) map[string]any {
 		if s.Connect.Gateway != nil {
 			image = "${meta.connect.gateway_image}"
 		}
-		return map[string]any{"image": image, "args": envoy}
+		config := map[string]any{"image": image, "args": envoy}
+		if onHost(g) { // else a container has a network of its own
+			config["network_mode"] = network.ModeHost
+		}
+		return config
 	}
 	return nil
 }

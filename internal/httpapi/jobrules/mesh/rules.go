@@ -128,7 +128,7 @@ func (r *rules) member(s *api.Service) {
 	if c.Gateway != nil {
 		r.gateway(s, c.Gateway)
 	}
-	r.network()
+	r.network(c.Gateway != nil)
 	kind := string(job.KindOf(role(c), s.Name))
 	for _, t := range r.g.Tasks {
 		if t != nil && t.Kind == kind && len(t.Config) == 0 {
@@ -147,10 +147,13 @@ func (r *rules) native(s *api.Service) {
 	}
 }
 
-// network judges where a proxy runs.
-func (r *rules) network() {
+// network judges where a proxy runs. That of a gateway stands beside nothing that others must not reach.
+func (r *rules) network(gateway bool) {
 	if len(r.g.Networks) != 1 || r.g.Networks[0] == nil {
 		r.add("its proxy needs one network of the group; write network { mode = \"bridge\" }")
+		return
+	}
+	if gateway && onHost(r.g) {
 		return
 	}
 	mode := r.g.Networks[0].Mode

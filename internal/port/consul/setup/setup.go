@@ -5,8 +5,10 @@ package setup
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"berth/internal/base/consulsetup"
@@ -31,7 +33,8 @@ const (
 	serversPolicy = "berth-servers"
 	nodesPolicy   = "berth-nodes"
 	tasksPolicy   = "berth-tasks"
-	tasksRole     = "berth-tasks-" // and the namespace
+	tasksRole     = "berth-tasks-"   // and the namespace
+	gatewayPrefix = "berth-gateway-" // and the namespace and the name of the gateway
 )
 
 const authMethod = "auth-method"
@@ -76,24 +79,12 @@ func wanted(asked consulsetup.Asked) []*object {
 	if asked.KeysCA != "" {
 		config["JWKSCACert"] = asked.KeysCA
 	}
-	return []*object{
+	return append([]*object{
 		policy(serversPolicy, "Berth's servers: tokens of tasks, what gateways do, services of lost nodes",
 			serversRules, true),
 		policy(nodesPolicy, "Berth's nodes: services of what runs there", nodesRules, true),
 		policy(tasksPolicy, "tasks that Berth runs, which show an identity", rules, !given),
-		{
-			kind:  "role",
-			name:  tasksRole + asked.Namespace,
-			find:  "role/name/" + url.PathEscape(tasksRole+asked.Namespace),
-			write: "role",
-			by:    "ID",
-			owned: true,
-			want: map[string]any{
-				"Name":        tasksRole + asked.Namespace,
-				"Description": "tasks of Berth's namespace " + asked.Namespace,
-				"Policies":    []any{map[string]any{"Name": tasksPolicy}},
-			},
-		},
+		role(tasksRole+asked.Namespace, "tasks of Berth's namespace "+asked.Namespace, tasksPolicy, true),
 		{
 			kind:  authMethod,
 			name:  asked.Method,
@@ -109,6 +100,43 @@ func wanted(asked consulsetup.Asked) []*object {
 		},
 		rule(asked.Method, "services", `"nomad_service" in value`, "service", "${value.nomad_service}"),
 		rule(asked.Method, "tasks", `"nomad_service" not in value`, "role", tasksRole+"${value.nomad_namespace}"),
+	}, gateway(asked)...)
+}
+
+// gateway are those of a terminating gateway, which speaks for services that have no part in the mesh: its identity, of
+// its name and its namespace alone, has the right to each beside what that of a service has.
+func gateway(asked consulsetup.Asked) []*object {
+	gw := asked.Gateway
+	if gw.Name == "" {
+		return nil
+	}
+	name := gatewayPrefix + asked.Namespace + "-" + gw.Name
+	rules := ""
+	for _, s := range gw.Services {
+		rules += "service " + strconv.Quote(s) + " { policy = \"write\" }\n"
+	}
+	selector := fmt.Sprintf("value.nomad_service == %q and value.nomad_namespace == %q", gw.Name, asked.Namespace)
+	return []*object{
+		policy(name, "a terminating gateway of Berth: the services behind it", rules, false),
+		role(name, "the terminating gateway "+gw.Name+" of Berth's namespace "+asked.Namespace, name, false),
+		rule(asked.Method, "gateway "+gw.Name, selector, "role", name),
+	}
+}
+
+// role has one policy.
+func role(name, description, policy string, owned bool) *object {
+	return &object{
+		kind:  "role",
+		name:  name,
+		find:  "role/name/" + url.PathEscape(name),
+		write: "role",
+		by:    "ID",
+		owned: owned,
+		want: map[string]any{
+			"Name":        name,
+			"Description": description,
+			"Policies":    []any{map[string]any{"Name": policy}},
+		},
 	}
 }
 
@@ -229,7 +257,8 @@ func (o *object) is(have map[string]any) bool {
 			}
 		case "Policies":
 			links, _ := got.([]any)
-			if len(links) != 1 || links[0].(map[string]any)["Name"] != tasksPolicy {
+			name := want.([]any)[0].(map[string]any)["Name"]
+			if len(links) != 1 || links[0].(map[string]any)["Name"] != name {
 				return false
 			}
 		default:

@@ -148,6 +148,28 @@ func TestWhatIsMissingIsWrittenOnce(t *testing.T) {
 	}
 }
 
+// TestAGatewaysRightsAreItsOwn: a terminating gateway has what is written for its name and namespace, and other services
+// behind it are another policy in its place.
+func TestAGatewaysRightsAreItsOwn(t *testing.T) {
+	l := &lists{kept: map[string]map[string]any{}}
+	server := httptest.NewServer(l)
+	defer server.Close()
+	a := asked(server.URL)
+	a.Gateway, a.Namespace = consulsetup.Gateway{Name: "exit", Services: []string{"ext"}}, "shop"
+	if r, err := setup.Consul(t.Context(), a); err != nil || r.To() != 10 {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	rule := l.kept[`binding-rule <nil>value.nomad_service == "exit" and value.nomad_namespace == "shop"`]
+	if rule["BindType"] != "role" || rule["BindName"] != "berth-gateway-shop-exit" {
+		t.Errorf("%v", l.kept)
+	}
+	a.Gateway.Services, l.writes = []string{"ext", "more"}, nil
+	if _, err := setup.Consul(t.Context(), a); err != nil ||
+		!slices.Equal(l.writes, []string{"policy/id-of-berth-gateway-shop-exit<nil>"}) {
+		t.Errorf("it writes %q, %v", l.writes, err)
+	}
+}
+
 // TestWhatConsulRefusesHasAWayOut: each error says what to do, and none has the token.
 func TestWhatConsulRefusesHasAWayOut(t *testing.T) {
 	l := &lists{kept: map[string]map[string]any{}}
@@ -223,11 +245,37 @@ func TestTheRealConsulIsSetUp(t *testing.T) {
 	if r, err = setup.Consul(context.Background(), a); err != nil || r.To() != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}
-	var rules []struct{ BindType, BindName string }
+	type rule struct{ BindType, BindName, Selector string }
+	var rules []rule
 	real.Do(http.MethodGet, "/v1/acl/binding-rules?authmethod=nomad-workloads", nil, &rules)
 	if len(rules) != 2 {
 		t.Errorf("%+v", rules)
 	}
+	a.Gateway = consulsetup.Gateway{Name: "exit", Services: []string{"ext", "legacy"}}
+	if r, err = setup.Consul(t.Context(), a); err != nil || r.To() != 3 {
+		t.Errorf("with a gateway: %+v, %v", r, err)
+	}
+	if r, err = setup.Consul(t.Context(), a); err != nil || r.To() != 0 {
+		t.Errorf("again: %+v, %v", r, err)
+	}
+	var gave struct{ Rules string }
+	real.Do(http.MethodGet, "/v1/acl/policy/name/berth-gateway-default-exit", nil, &gave)
+	if want := "service \"ext\" { policy = \"write\" }\nservice \"legacy\" { policy = \"write\" }\n"; gave.Rules != want {
+		t.Errorf("its gateway may %q", gave.Rules)
+	}
+	a.Gateway.Services = []string{"ext"}
+	if r, err = setup.Consul(t.Context(), a); err != nil || r.To() != 1 {
+		t.Errorf("with another service behind it: %+v, %v", r, err)
+	}
+	rules = nil
+	real.Do(http.MethodGet, "/v1/acl/binding-rules?authmethod=nomad-workloads", nil, &rules)
+	if len(rules) != 3 || !slices.ContainsFunc(rules, func(r rule) bool {
+		return r.BindType == "role" && r.BindName == "berth-gateway-default-exit" &&
+			r.Selector == `value.nomad_service == "exit" and value.nomad_namespace == "default"`
+	}) {
+		t.Errorf("%+v", rules)
+	}
+	a.Gateway = consulsetup.Gateway{}
 	a.Consul.Token = redact.New(real.Policy("reads", `acl = "read"`))
 	a.Keys, a.Apply = keys.URL, false
 	if r, err = setup.Consul(t.Context(), a); err != nil || r.To() != 1 {

@@ -123,7 +123,7 @@ func play(mode string) int {
 	if err != nil {
 		return 1
 	}
-	g := grpc.NewServer()
+	g := grpc.NewServer(misbehaves(mode)...)
 	basepb.RegisterBasePluginServer(g, &bad{mode: mode})
 	devicepb.RegisterDevicePluginServer(g, &bad{mode: mode})
 	h := health.NewServer()
@@ -138,6 +138,26 @@ func play(mode string) int {
 
 // follows runs a plugin of this mode, and returns it with what it says first; hear gets all that it says.
 func follows(t *testing.T, mode string, hear func(device.State)) (*external.Plugin, device.State) {
+	t.Helper()
+	first := make(chan device.State, 1)
+	p := following(t, mode, func(s device.State) {
+		hear(s)
+		select {
+		case first <- s:
+		default: // the first one counts
+		}
+	})
+	select {
+	case s := <-first:
+		return p, s
+	case <-time.After(90 * time.Second):
+		t.Fatal("the plugin says nothing")
+	}
+	return nil, device.State{}
+}
+
+// following runs a plugin of this mode; hear gets all that it says.
+func following(t *testing.T, mode string, hear func(device.State)) *external.Plugin {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "dev")
 	if err != nil {
@@ -159,17 +179,8 @@ func follows(t *testing.T, mode string, hear func(device.State)) (*external.Plug
 	}})
 	ctx, cancel := context.WithCancel(context.Background())
 	g, gctx := lifecycle.NewGroup(ctx)
-	first := make(chan device.State, 1)
 	g.Go("directories", func() error { return dirs.Run(gctx) })
-	g.Go("plugin", func() error {
-		return p.Follow(gctx, func(s device.State) {
-			hear(s)
-			select {
-			case first <- s:
-			default: // the first one counts
-			}
-		})
-	})
+	g.Go("plugin", func() error { return p.Follow(gctx, hear) })
 	t.Cleanup(func() {
 		cancel()
 		if err := g.Wait(); err != nil {
@@ -179,13 +190,7 @@ func follows(t *testing.T, mode string, hear func(device.State)) (*external.Plug
 			t.Error(err)
 		}
 	})
-	select {
-	case s := <-first:
-		return p, s
-	case <-time.After(90 * time.Second):
-		t.Fatal("the plugin says nothing")
-	}
-	return nil, device.State{}
+	return p
 }
 
 func nobody(device.State) {}

@@ -43,6 +43,7 @@ type task struct {
 	output driver.Process // reads what the container writes; nil: it has ended
 	end    *driver.ExitResult
 	killed bool   // one of its processes was, for the memory limit
+	asked  bool   // it is to end: what was killed in it before is not its end
 	forced bool   // it is stopped by a signal that it cannot refuse
 	oom    string // the file that counts kills for the memory limit; empty: it is not known
 }
@@ -160,11 +161,13 @@ func waitAgain(err error) time.Duration {
 // judge is how the container ended. A daemon may hear of a kill for the memory limit only after the end that it led to.
 func (t *task) judge(ctx context.Context, s dockerapi.State) driver.ExitResult {
 	t.mu.Lock()
-	forced := t.forced && s.ExitCode == signalBase+int(unix.SIGKILL)
-	t.mu.Unlock()
+	forced := t.forced && s.ExitCode == driver.SignalBase+int(unix.SIGKILL)
 	if forced { // what was killed in it before it was stopped is not its end
 		s.OOMKilled = false
+	} else if t.asked {
+		s.OOMKilled = t.killed // the daemon's word is of all its time
 	}
+	t.mu.Unlock()
 	if forced || s.ExitCode == 0 || s.OOMKilled {
 		return exit(s)
 	}
@@ -202,17 +205,14 @@ func exit(s dockerapi.State) driver.ExitResult {
 	r := driver.ExitResult{ExitCode: s.ExitCode, Ended: s.FinishedAt}
 	// What goes on after one of its processes was killed was not ended by that.
 	r.OOMKilled = s.OOMKilled && s.ExitCode != 0
-	if s.ExitCode > signalBase && s.ExitCode <= signalBase+lastSignal {
-		r.Signal = s.ExitCode - signalBase
+	if s.ExitCode > driver.SignalBase && s.ExitCode <= driver.SignalBase+lastSignal {
+		r.Signal = s.ExitCode - driver.SignalBase
 	}
 	return r
 }
 
 // A process that a signal ended is shown by the daemon as a shell shows it.
-const (
-	signalBase = 128
-	lastSignal = 64
-)
+const lastSignal = 64
 
 // ended is how the task ended, if that is known.
 func (t *task) ended() *driver.ExitResult {
@@ -268,6 +268,11 @@ func (t *task) stop(ctx context.Context, signal string, grace time.Duration) err
 		if signal == "" {
 			signal = defaultSignal
 		}
+		t.mu.Lock()
+		if !t.asked {
+			t.asked, t.killed = true, false
+		}
+		t.mu.Unlock()
 		if err := t.kill(ctx, signal); err != nil {
 			return err
 		}

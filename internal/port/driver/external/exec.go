@@ -172,5 +172,5 @@ func write(w io.Writer, data []byte) error {
 }
 
 func execExit(r *driverpb.ExitResult) driver.ExitResult {
-	return driver.ExitResult{ExitCode: int(r.GetExitCode()), Signal: int(r.GetSignal()), Ended: time.Now()}
+	return driver.ExitResult{ExitCode: int(r.GetExitCode()), Signal: int(r.GetSignal()), Ended: time.Now()}.Told()
 }

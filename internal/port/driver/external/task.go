@@ -376,7 +376,7 @@ func exit(answer *driverpb.WaitTaskResponse) driver.ExitResult {
 		Err:       answer.GetErr(),
 		Unknown:   answer.GetErr() != "",
 		Ended:     time.Now(),
-	}
+	}.Told()
 }
 
 // Stop implements driver.Task: the plugin ends the task and forgets it, and then nothing reads its output any more.

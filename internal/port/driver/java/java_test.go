@@ -47,14 +47,16 @@ func TestWhatTheMachineIsCalledWith(t *testing.T) {
 }
 
 func TestWhatAMachineSaysOfItself(t *testing.T) {
-	version, runtime, vm := versions("Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version \"17.0.15\" 2025-04-15\n" +
+	said := versions("Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version \"17.0.15\" 2025-04-15\n" +
 		"OpenJDK Runtime Environment (build 17)\nOpenJDK 64-Bit Server VM (build 17)\n")
-	if version != "17.0.15" || runtime != "OpenJDK Runtime Environment (build 17)" ||
-		vm != "OpenJDK 64-Bit Server VM (build 17)" {
-		t.Errorf("%q, %q, %q", version, runtime, vm)
+	if said["version"] != "17.0.15" || said["runtime"] != "OpenJDK Runtime Environment (build 17)" ||
+		said["vm"] != "OpenJDK 64-Bit Server VM (build 17)" {
+		t.Errorf("%q", said)
 	}
-	if version, _, _ := versions("nothing"); version != "" {
-		t.Errorf("nothing is %q", version)
+	for _, out := range []string{"nothing", `openjdk version ""`} {
+		if said := versions(out); said != nil {
+			t.Errorf("%s is %q", out, said)
+		}
 	}
 }
 

@@ -169,7 +169,7 @@ func (d *Driver) Abort(_ context.Context, id ids.Alloc, name string, attempt int
 	}
 	d.note(fmt.Sprintf("abort %s.%d", name, attempt))
 	if p.result(time.Now()) == nil {
-		p.exit = &driver.ExitResult{Signal: 9, Ended: time.Now()}
+		p.exit = &driver.ExitResult{ExitCode: 137, Signal: 9, Ended: time.Now()}
 	}
 	p.forgot = true
 	d.changed.Notify()
@@ -295,8 +295,9 @@ func (p *Proc) result(now time.Time) *driver.ExitResult {
 		Signal:   asInt(p.Config.Config["exit_signal"]),
 	}
 	r.OOMKilled, _ = p.Config.Config["oom_killed"].(bool)
-	p.exit = r
-	return r
+	told := r.Told()
+	p.exit = &told
+	return p.exit
 }
 
 func (p *Proc) runFor() (time.Duration, bool) {
@@ -366,14 +367,14 @@ func (t *task) Stop(ctx context.Context, signal string, grace time.Duration) err
 	if !ended && t.d.OnStop != nil {
 		t.d.OnStop(&t.p.Config)
 	}
-	r := driver.ExitResult{Signal: 2}
+	r := driver.ExitResult{ExitCode: 130, Signal: 2}
 	if !ended && ignore {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(grace):
 		}
-		r = driver.ExitResult{Signal: 9}
+		r = driver.ExitResult{ExitCode: 137, Signal: 9}
 	}
 	t.d.mu.Lock()
 	defer t.d.mu.Unlock()

@@ -15,6 +15,7 @@ import (
 	"berth/internal/server/endpoint/serving"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/withdrawal"
+	"berth/internal/server/gateways"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -23,7 +24,13 @@ import (
 type Config struct {
 	serving.Base
 	Proposer fsm.Proposer
+	Entries  Entries
 	Log      *slog.Logger
+}
+
+// Entries knows how what gateways do stands in Consul; server/gateways implements it.
+type Entries interface {
+	Of(ids.Namespace, ids.Job) []gateways.Standing
 }
 
 // Endpoints answer methods.
@@ -39,6 +46,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.cfg.Base, s, wire.ServiceDelete, e.remove)
 	serving.Unary(e.cfg.Base, s, wire.JobServices, e.ofJob)
 	serving.Unary(e.cfg.Base, s, wire.AllocServices, e.ofAlloc)
+	serving.Unary(e.cfg.Base, s, wire.JobConsul, e.entries)
 }
 
 // Reply is a list of registrations.
@@ -92,6 +100,18 @@ func (e *Endpoints) ofAlloc(ctx context.Context, req *wire.Ref[ids.Alloc]) (*Rep
 		out.Items, index = catalog.OfAlloc(s, w, a)
 		return index, nil
 	})
+}
+
+func (e *Endpoints) entries(_ context.Context, req *wire.JobConsulRequest) (*wire.JobConsulReply, error) {
+	out := &wire.JobConsulReply{}
+	for _, s := range e.cfg.Entries.Of(req.Namespace, req.Job) {
+		one := wire.ConsulEntry{Kind: s.Kind, Name: s.Name, Why: s.Why}
+		if !s.Since.IsZero() {
+			one.Since = s.Since.Unix()
+		}
+		out.Entries = append(out.Entries, one)
+	}
+	return out, nil
 }
 
 func (e *Endpoints) remove(ctx context.Context, req *wire.ServiceDeleteRequest) (*wire.Written, error) {

@@ -38,7 +38,7 @@ const (
 // full refuses one more than there may be.
 func full(what string, most int, hint string) error {
 	return fault.WithHint(
-		fault.New(fault.Exhausted, "make", what, fmt.Sprintf("there are %d already, which is the bound", most)), hint)
+		fault.New(fault.Invalid, "make", what, fmt.Sprintf("there are %d already, which is the bound", most)), hint)
 }
 
 // Gone is the answer of what names a list that is not there, by the words that clients of the API know.
@@ -123,7 +123,7 @@ func (c *RolePut) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 		return nil, Gone(ARole)
 	case named != nil && named.ID != r.ID:
 		return nil, fault.WithHint(
-			fault.New(fault.Conflict, "write", fmt.Sprintf("%s %q", ARole, r.Name), "role "+named.ID+" has this name"),
+			fault.New(fault.Invalid, "write", fmt.Sprintf("%s %q", ARole, r.Name), "role "+named.ID+" has this name"),
 			"choose another name, or update that one")
 	case c.New && !below(tx.ACLRoles(nil, ""), MaxRoles):
 		return nil, full(ARole, MaxRoles, "look at them with berth acl role list, and delete some")

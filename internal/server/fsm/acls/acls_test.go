@@ -70,7 +70,7 @@ func TestWhatAListNamesIsThere(t *testing.T) {
 	lost.Policies, lost.Roles = []string{"p", "q"}, []string{"r2"}
 	refused(t, c, "a policy that is not there", role("r2", "others", "q"), fault.Invalid, `there is no policy "q"`)
 	refused(t, c, "all that is missing", lost, fault.Invalid, `there is no policy "q", no role "r2"`)
-	refused(t, c, "the name of another role", role("r2", "readers", "p"), fault.Conflict, "role r1 has this name")
+	refused(t, c, "the name of another role", role("r2", "readers", "p"), fault.Invalid, "role r1 has this name")
 	refused(t, c, "the id of another role", role("r1", "others", "p"), fault.Conflict, "another one of id r1")
 	unknown := role("r3", "others", "p")
 	unknown.New = false
@@ -127,10 +127,10 @@ func TestATokenLivesAsLongAsItWasMadeFor(t *testing.T) {
 	if made.Created.IsZero() || made.Expires.Sub(made.Created) != put.Lives {
 		t.Errorf("%+v", made)
 	}
-	refused(t, c, "the same accessor", token("t"), fault.Conflict, "accessor t")
+	refused(t, c, "the same accessor", token("t"), fault.Invalid, "accessor t")
 	twin := token("u")
 	twin.SecretHash = put.SecretHash
-	refused(t, c, "the same secret", twin, fault.Conflict, "of this secret")
+	refused(t, c, "the same secret", twin, fault.Invalid, "of this secret")
 
 	for what, change := range map[string]func(*acls.TokenPut){
 		"another secret":       func(p *acls.TokenPut) { p.SecretHash = []byte("other") },
@@ -217,7 +217,7 @@ func TestTokensAreBounded(t *testing.T) {
 	if n := left(); n != 150 {
 		t.Errorf("%d that have expired are left", n)
 	}
-	refused(t, c, "one more", token("more"), fault.Exhausted, fmt.Sprint(acls.MaxTokens))
+	refused(t, c, "one more", token("more"), fault.Invalid, fmt.Sprint(acls.MaxTokens))
 	c.Must(t, &acls.Bootstrap{Accessor: "root", SecretHash: []byte("root")}) // the way back in
 	n, _, err := fsm.Propose[int](t.Context(), c, &acls.TokensExpire{Most: 20})
 	if err != nil || n != 20 || left() != 30 {
@@ -246,8 +246,8 @@ func TestPoliciesAndRolesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Skip(2)
-	refused(t, c, "a policy more", policy("more"), fault.Exhausted, "berth acl policy list")
-	refused(t, c, "a role more", role("more", "more", "p0"), fault.Exhausted, "berth acl role list")
+	refused(t, c, "a policy more", policy("more"), fault.Invalid, "berth acl policy list")
+	refused(t, c, "a role more", role("more", "more", "p0"), fault.Invalid, "berth acl role list")
 	again := policy("p0")
 	again.Description = "may change"
 	c.Must(t, again)

@@ -120,10 +120,10 @@ func (c *TokenPut) change(tx *state.Tx, t *acl.Token, now time.Time) error {
 // admit makes sure that a new token is one, and forgets some of those that have expired.
 func admit(tx *state.Tx, t *acl.Token, now time.Time) error {
 	if tx.ACLToken(nil, t.Accessor) != nil {
-		return fault.New(fault.Conflict, "make", AToken, "there is another one of accessor "+t.Accessor)
+		return fault.New(fault.Invalid, "make", AToken, "there is another one of accessor "+t.Accessor)
 	}
 	if tx.ACLTokenHashed(nil, t.SecretHash) != nil {
-		return fault.New(fault.Conflict, "make", AToken, "there is another one of this secret")
+		return fault.New(fault.Invalid, "make", AToken, "there is another one of this secret")
 	}
 	forget(tx, now, maxForgotten)
 	return nil

@@ -82,7 +82,7 @@ func (c *AdmissionPut) Apply(tx *state.Tx, st fsm.Stamp) (any, error) {
 	}
 	if left >= trust.MaxAdmissions {
 		return nil, fault.WithHint(
-			fault.New(fault.Exhausted, "make", "join token", fmt.Sprintf("there are %d that have not expired", left)),
+			fault.New(fault.Invalid, "make", "join token", fmt.Sprintf("there are %d that have not expired", left)),
 			"look at them with berth operator join-token list, and revoke some, or wait until they expire")
 	}
 	tx.PutAdmission(&a)

@@ -137,7 +137,7 @@ func TestAdmissionsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := put("more", 1, time.Hour); !fault.Has(err, fault.Exhausted) {
+	if err := put("more", 1, time.Hour); !fault.Has(err, fault.Invalid) {
 		t.Errorf("one more: %v", err)
 	}
 }

@@ -40,7 +40,7 @@ func (c *NamespacePut) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 	}
 	old := tx.Namespace(nil, n.Name)
 	if old == nil && len(slices.Collect(tx.Namespaces(nil, ""))) >= maxNamespaces {
-		return nil, fault.WithHint(fault.New(fault.Exhausted, "make", fmt.Sprintf("namespace %q", n.Name),
+		return nil, fault.WithHint(fault.New(fault.Invalid, "make", fmt.Sprintf("namespace %q", n.Name),
 			fmt.Sprintf("there are %d already, which is the bound", maxNamespaces)), "delete some")
 	}
 	if n.Pools != nil && n.Pools.Default != "" && !partitions.HasPool(&tx.Snap, n.Pools.Default) {

@@ -23,7 +23,7 @@ func (c *NodePoolPut) Apply(tx *state.Tx, _ fsm.Stamp) (any, error) {
 	}
 	old := tx.NodePool(nil, p.Name)
 	if old == nil && partitions.Full(&tx.Snap) {
-		return nil, fault.WithHint(fault.New(fault.Exhausted, "make", fmt.Sprintf("node pool %q", p.Name),
+		return nil, fault.WithHint(fault.New(fault.Invalid, "make", fmt.Sprintf("node pool %q", p.Name),
 			fmt.Sprintf("there are %d already, which is the bound", partitions.MaxNodePools)), "delete some")
 	}
 	if old != nil {

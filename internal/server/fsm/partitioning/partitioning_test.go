@@ -261,7 +261,7 @@ func TestNodesMakeNoPoolsWithoutEnd(t *testing.T) {
 	})
 	refused(t, c, "one more", &fsm.NodeRegister{Node: &node.Node{ID: "m", NodePool: "other"}}, fault.Exhausted,
 		"which is the bound")
-	refused(t, c, "one more by hand", pool("other"), fault.Exhausted, "which is the bound")
+	refused(t, c, "one more by hand", pool("other"), fault.Invalid, "which is the bound")
 	c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "m", NodePool: "p7"}})
 }
 

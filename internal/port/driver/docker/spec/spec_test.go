@@ -114,6 +114,29 @@ func TestTheDaemonIsAskedForWhatTheJobSays(t *testing.T) {
 	}
 }
 
+// Given labels of a job that tools and Berth look for, when its container is made, then they say whose it is: what the
+// job writes of them is not there, in the place of one that is always set or beside those.
+func TestAJobDoesNotSayWhoseItsContainerIs(t *testing.T) {
+	got, err := asked(t, Policy{}, `"labels": {"berth.attempt": "7", "berth.task": "other", "berth.more": "mine",
+		"com.hashicorp.nomad.alloc_id": "other", "com.hashicorp.nomad.job_id": "mine", "berths": "kept"}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		`"berth.attempt":"1"`:        true,
+		`"berth.task":"web"`:         true,
+		`"berths":"kept"`:            true,
+		`"berth.more"`:               false,
+		`com.hashicorp.nomad.job_id`: false,
+		`"other"`:                    false,
+		`"mine"`:                     false,
+	} {
+		if strings.Contains(got, text) != want {
+			t.Errorf("its labels have %s: %v\n%s", text, !want, got)
+		}
+	}
+}
+
 // Given an agent that allows nothing beyond a container, when a job asks for what reaches the node, then that is
 // refused by the option's name, with the setting that would allow it; and an agent that has it takes the job.
 func TestWhatReachesBeyondAContainerIsRefused(t *testing.T) {

@@ -1,0 +1,107 @@
+// Package collector owns how much memory the garbage collector may spare itself work with. It is of the whole process:
+// the program alone has it paced, for an agent, of which much is asked at times.
+package collector
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	usual = 100 // percent of what lives that may be allocated until the next collection, as Go has it
+	most  = 400
+
+	// busy collections in an interval mark a program of which much is asked: one at rest has none for minutes.
+	busy = 2
+	// enough busy intervals, one after another, are no beginning of a program, nor a single large answer.
+	enough = 2
+	// calm intervals without any, one after another, mark one of which nothing is.
+	calm = 10
+)
+
+// spare bounds the memory that fewer collections may take beyond the usual, on any machine and as a share of this
+// one's.
+const (
+	spare      = 256 << 20
+	spareShare = 32
+)
+
+// Pacer lets a program that is busy collect more seldom, and take more memory for that, as long as it is.
+type Pacer struct {
+	Interval time.Duration // between looks
+	percent  int
+	spare    uint64
+
+	// Intervals until now, one after another: busy ones, and those without a collection.
+	busy, quiet int
+}
+
+// New returns a pacer that looks every second.
+func New() *Pacer { return &Pacer{Interval: time.Second, percent: usual, spare: spareOf(memory())} }
+
+// memory is how much the machine has; 0: it does not say.
+func memory() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return info.Totalram * uint64(info.Unit)
+}
+
+func spareOf(memory uint64) uint64 { return min(spare, memory/spareShare) }
+
+// Run paces the collector until ctx ends, and leaves it as it was. Where it was set from without, it stays so.
+func (p *Pacer) Run(ctx context.Context) error {
+	if before := debug.SetGCPercent(usual); before != usual {
+		debug.SetGCPercent(before)
+		return nil
+	}
+	defer debug.SetGCPercent(usual)
+	tick := time.NewTicker(p.Interval)
+	defer tick.Stop()
+	last, _ := seen()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		collections, live := seen()
+		next := p.next(collections-last, live)
+		last = collections
+		if next == p.percent {
+			continue
+		}
+		raised := p.percent > usual
+		p.percent = next
+		debug.SetGCPercent(next)
+		if raised && next == usual {
+			debug.FreeOSMemory() // what the last collections left would stay for minutes
+		}
+	}
+}
+
+// next is the percentage for the next interval, after one with so many collections that left so many bytes alive.
+func (p *Pacer) next(collections, live uint64) int {
+	if p.busy++; collections < busy {
+		p.busy = 0
+	}
+	if p.quiet++; collections > 0 {
+		p.quiet = 0
+	}
+	if p.quiet >= calm || p.percent == usual && p.busy < enough {
+		return usual
+	}
+	return int(min(max(usual, p.spare*100/max(live, 1)), most))
+}
+
+// seen are the collections until now, but for those that were asked for, and the bytes that the last one left alive.
+func seen() (collections, live uint64) {
+	s := []metrics.Sample{{Name: "/gc/cycles/automatic:gc-cycles"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64(), s[1].Value.Uint64()
+}

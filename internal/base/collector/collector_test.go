@@ -1,0 +1,89 @@
+package collector
+
+import (
+	"context"
+	"runtime/metrics"
+	"testing"
+	"time"
+
+	"berth/internal/base/lifecycle"
+)
+
+// Given programs of many sizes, when they are busy, then what may be allocated between collections grows with what the
+// machine spares, up to four times what lives; and stays so until they have been calm for a while.
+func TestABusyProgramCollectsMoreSeldom(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		memory uint64
+		live   uint64
+		want   int
+	}{
+		{"a small one", 16 << 30, 20 << 20, 400},
+		{"one that lives of a hundred", 16 << 30, 100 << 20, 256},
+		{"a large one", 16 << 30, 1 << 30, 100},
+		{"a machine of a GiB", 1 << 30, 20 << 20, 160},
+		{"a machine that does not say", 0, 20 << 20, 100},
+		{"one of which nothing lives", 16 << 30, 0, 400},
+	} {
+		p := Pacer{percent: usual, spare: spareOf(c.memory)}
+		step := func(collections uint64) int { p.percent = p.next(collections, c.live); return p.percent }
+		for _, collections := range []uint64{busy, busy - 1, 100, 0, busy} {
+			if got := step(collections); got != usual {
+				t.Errorf("%s: %d percent before it is busy for long", c.name, got)
+			}
+		}
+		if got := step(busy); got != c.want {
+			t.Errorf("%s: %d percent when it is busy, want %d", c.name, got, c.want)
+		}
+		for range 3 * calm {
+			for _, collections := range []uint64{1, 0, 0} {
+				if got := step(collections); got != c.want {
+					t.Fatalf("%s: %d percent while it collects at times, want %d", c.name, got, c.want)
+				}
+			}
+		}
+		for range calm {
+			step(0)
+		}
+		if p.percent != usual {
+			t.Errorf("%s: %d percent when it is calm", c.name, p.percent)
+		}
+	}
+}
+
+// Given a program that makes much garbage, when it is paced, then the collector is set so; and it is as it was when the
+// garbage ends, and when the pacing does.
+func TestTheCollectorFollows(t *testing.T) {
+	percent := func() uint64 {
+		s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	until := func(what string, garbage int, done func() bool) {
+		t.Helper()
+		for limit := time.Now().Add(60 * time.Second); !done(); {
+			if time.Now().After(limit) {
+				t.Fatalf("%s: %d percent", what, percent())
+			}
+			for range garbage {
+				kept = make([]byte, 1<<20)
+			}
+			<-time.After(time.Millisecond)
+		}
+	}
+	g, ctx := lifecycle.NewGroup(context.Background())
+	p := New()
+	p.Interval = 20 * time.Millisecond
+	g.Go("collector", func() error { return p.Run(ctx) })
+	until("garbage", 50, func() bool { return percent() > usual })
+	kept = nil
+	until("calm", 0, func() bool { return percent() == usual })
+	until("garbage again", 50, func() bool { return percent() > usual })
+	g.Stop()
+	if err := g.Wait(); err != nil || percent() != usual {
+		t.Errorf("%v, %d percent at the end", err, percent())
+	}
+}
+
+// kept has what is made escape.
+var kept []byte

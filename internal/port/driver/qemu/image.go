@@ -1,0 +1,76 @@
+package qemu
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"berth/internal/base/fault"
+	"berth/internal/port/driver"
+	"berth/internal/port/driver/exec"
+)
+
+// image is where the node has an image, if it is to be mounted at the same path in the task; nil: it lies in what the
+// task has anyway. Links in there lead nowhere else: the task's root is its own. Of the node's own only what the agent
+// names is shown.
+func (d *Driver) image(cfg *driver.TaskConfig, path string) (*driver.Mount, error) {
+	at := filepath.Clean("/" + path) // a relative one begins in the task's root
+	if filepath.IsAbs(path) && d.allowed(at) {
+		return d.ofNode(path, at)
+	}
+	own := []string{exec.AllocPath, exec.LocalPath, exec.SecretsPath, exec.TmpPath}
+	for _, m := range cfg.Mounts {
+		own = append(own, m.Target)
+	}
+	for _, dir := range own {
+		if within(dir, at) {
+			return nil, nil
+		}
+	}
+	return nil, elsewhere(path)
+}
+
+func elsewhere(path string) error {
+	return fault.WithHint(fault.New(fault.Denied, "", "config.image_path",
+		strconv.Quote(path)+" is neither in the task's own directories nor where the agent allows images"),
+		"fetch it by an artifact and write local/…, or name its directory in image_paths of the agent's plugin "+
+			strconv.Quote(Name)+" block")
+}
+
+// ofNode is an image that lies, links followed, where the agent allows it.
+func (d *Driver) ofNode(path, at string) (*driver.Mount, error) {
+	real, err := filepath.EvalSymlinks(at)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.NotFound, "", "config.image_path", strconv.Quote(path)+" is not on this node")
+	}
+	if err != nil {
+		return nil, fault.Wrap(err, fault.Unsupported, "find", "config.image_path")
+	}
+	if !d.allowed(real) {
+		return nil, elsewhere(path)
+	}
+	return &driver.Mount{Source: real, Target: at}, nil
+}
+
+// allowed reports whether the agent's configuration lets images be taken from path.
+func (d *Driver) allowed(path string) bool {
+	for _, dir := range d.cfg.Images {
+		if within(dir, path) {
+			return true
+		}
+		if real, err := filepath.EvalSymlinks(dir); err == nil && within(real, path) { // otherwise nothing is there
+			return true
+		}
+	}
+	return false
+}
+
+func within(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// escaped is a value in a list of options of qemu, in which a comma begins the next one.
+func escaped(value string) string { return strings.ReplaceAll(value, ",", ",,") }
