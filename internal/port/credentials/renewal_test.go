@@ -193,13 +193,18 @@ func TestATokenVouchesForARootThatReplacedThoseOfBefore(t *testing.T) {
 }
 
 // TestACertificateIsUsedUntilTheNextIsStored: given a node whose certificate is renewed, when the new one cannot be
-// stored, then the node says so and shows the one that it has, which is good; once it can be stored, it shows the new one,
-// and so does its next start.
+// stored, then the node says so and shows the one that it has, which is good; once it can be stored, it shows the new
+// one, and so does its next start.
 func TestACertificateIsUsedUntilTheNextIsStored(t *testing.T) {
 	a := serves(t)
 	dir := t.TempDir()
-	c := New(Config{Role: trust.Node, Dir: dir, Servers: []string{a.addr}, TokenFile: a.token(t),
-		Log: slog.New(slog.DiscardHandler)})
+	c := New(Config{
+		Role:      trust.Node,
+		Dir:       dir,
+		Servers:   []string{a.addr},
+		TokenFile: a.token(t),
+		Log:       slog.New(slog.DiscardHandler),
+	})
 	if err := c.Open(); err != nil {
 		t.Fatal(err)
 	}

@@ -217,8 +217,8 @@ func (e *Endpoints) notTaken(r trust.Request) error {
 	}
 	return fault.WithHint(fault.New(fault.Denied, "join as", r.String(),
 		"it is the node of an agent that has a server, and no other agent may have its id"),
-		"start this agent with a data_dir of its own, so that it has an id of its own; if that node moves here, let it "+
-			"in with: berth node readmit -reason \"it moved\" "+ids.Short(id))
+		"start this agent with a data_dir of its own, so that it has an id of its own; if that node moves here, let "+
+			"it in with: berth node readmit -reason \"it moved\" "+ids.Short(id))
 }
 
 // announced is how long a server that has just started is waited for until it has said where it is found.
