@@ -97,7 +97,7 @@ e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go c
 	@cd compat && $(PLAIN) ../$(TESTRUN) -count=1 -timeout 10m ./...
 
 cluster: build $(TESTRUN) ## Several machines in network namespaces: cables are cut, leaders die and freeze, machines are lost, and the oracle watches
-	@$(TESTRUN) -count=1 -timeout 15m -run TestCluster ./e2e -cluster
+	@$(TESTRUN) -count=1 -timeout 20m -run TestCluster ./e2e -cluster
 
 # Without a seed another one is played each time; a failure prints its own.
 SEED ?= 0

@@ -29,7 +29,7 @@ func newTrio(t *testing.T) *trio {
 	x := &trio{t: t}
 	for i := 1; i <= 3; i++ {
 		s := watch(t)
-		m := (*machine)(nil)
+		var m *machine
 		if i == 1 {
 			m = begins(t)
 		} else {

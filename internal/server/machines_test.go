@@ -6,11 +6,13 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/retry"
@@ -19,6 +21,7 @@ import (
 	"berth/internal/port/raftlog"
 	"berth/internal/port/tlsport"
 	"berth/internal/server"
+	"berth/internal/testkit/oneserver"
 	"berth/internal/wire"
 )
 
@@ -178,4 +181,21 @@ func (n *comer) registers(t *testing.T) error {
 	}
 	defer func() { _ = conn.Close() }() // nobody calls any more
 	return agent{NodeIdentity: n.NodeIdentity}.registers(t.Context(), conn)
+}
+
+// TestATokenForServersIsMadeAsSoonAsOneServes: given a server that has just begun a cluster, and has not said yet where
+// it is found, when a person makes a token for another server at once, then that is waited for; where it never says so,
+// the refusal says what to do.
+func TestATokenForServersIsMadeAsSoonAsOneServes(t *testing.T) {
+	for range 5 {
+		m := &machine{t: t, name: "s1", dir: t.TempDir(), addr: "127.0.0.1:0"}
+		m.start()
+		m.token(trust.Server)
+		m.stop()
+	}
+	_, conn := oneserver.Start(t)
+	_, err := wire.TrustAdmit.Call(t.Context(), conn, &wire.AdmitRequest{Role: trust.Server, Uses: 1, Good: time.Hour})
+	if !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "let this one listen") {
+		t.Errorf("of a server that nobody reaches: %v", err)
+	}
 }

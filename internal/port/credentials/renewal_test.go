@@ -191,3 +191,65 @@ func TestATokenVouchesForARootThatReplacedThoseOfBefore(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestACertificateIsUsedUntilTheNextIsStored: given a node whose certificate is renewed, when the new one cannot be
+// stored, then the node says so and shows the one that it has, which is good; once it can be stored, it shows the new
+// one, and so does its next start.
+func TestACertificateIsUsedUntilTheNextIsStored(t *testing.T) {
+	a := serves(t)
+	dir := t.TempDir()
+	c := New(Config{
+		Role:      trust.Node,
+		Dir:       dir,
+		Servers:   []string{a.addr},
+		TokenFile: a.token(t),
+		Log:       slog.New(slog.DiscardHandler),
+	})
+	if err := c.Open(); err != nil {
+		t.Fatal(err)
+	}
+	self := Self{ID: ids.New()}
+	shown := func(c *Credentials) string {
+		t.Helper()
+		cert, err := c.Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(cert.Certificate[0])
+	}
+	if err := c.Ask(t.Context(), self); err != nil {
+		t.Fatal(err)
+	}
+	old := shown(c)
+	kept := c.path + ".kept"
+	if err := os.Rename(c.path, kept); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(c.path, "in the way"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ask(t.Context(), self); err == nil || !strings.Contains(err.Error(), c.path) {
+		t.Errorf("a certificate that could not be stored: %v", err)
+	}
+	if shown(c) != old {
+		t.Error("it shows a certificate that is not stored")
+	}
+	if err := beats(t, c); err != nil {
+		t.Errorf("with the one that it has: %v", err)
+	}
+	if err := os.RemoveAll(c.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(kept, c.path); err != nil {
+		t.Fatal(err)
+	}
+	if shown(opened(t, dir)) != old {
+		t.Error("a start before the new one is stored shows another than the old one")
+	}
+	if err := c.Ask(t.Context(), self); err != nil {
+		t.Fatal(err)
+	}
+	if now := shown(c); now == old || now != shown(opened(t, dir)) {
+		t.Error("the new one is not shown, or not stored")
+	}
+}

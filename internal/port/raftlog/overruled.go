@@ -35,9 +35,9 @@ func (c *checked) overruled(req *raft.AppendEntriesRequest) error {
 	if err != nil {
 		return err
 	}
-	err = fault.WithHint(
-		fault.New(fault.Conflict, "follow", "server "+string(req.ID), fmt.Sprintf("the state that was restored here as "+
-			"of entry %d was never agreed on: the others have gone on with the one from before", mine.Index)),
+	why := fmt.Sprintf("the state that was restored here as of entry %d was never agreed on: the others have gone on "+
+		"with the one from before", mine.Index)
+	err = fault.WithHint(fault.New(fault.Conflict, "follow", "server "+string(req.ID), why),
 		"start the agent again: it takes the others' state; then restore once more, if that is still wanted")
 	c.damage.report(err)
 	return err

@@ -217,13 +217,31 @@ func (e *Endpoints) notTaken(r trust.Request) error {
 	}
 	return fault.WithHint(fault.New(fault.Denied, "join as", r.String(),
 		"it is the node of an agent that has a server, and no other agent may have its id"),
-		"start this agent with a data_dir of its own, so that it has an id of its own; if that node moves here, let it "+
-			"in with: berth node readmit -reason \"it moved\" "+ids.Short(id))
+		"start this agent with a data_dir of its own, so that it has an id of its own; if that node moves here, let "+
+			"it in with: berth node readmit -reason \"it moved\" "+ids.Short(id))
+}
+
+// announced is how long a server that has just started is waited for until it has said where it is found.
+const announced = 3 * time.Second
+
+// reachable reports whether some server says where others reach it.
+func (e *Endpoints) reachable(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, announced)
+	defer cancel()
+	for {
+		s, w := e.cfg.Store.Snapshot(), state.NewWatch()
+		if len(trust.Listed(s.Members(w, trust.Server))) > 0 {
+			return true
+		}
+		if w.Wait(ctx) != nil {
+			return false
+		}
+	}
 }
 
 // admit makes a join token. The servers know its hash alone: it stands in this answer alone.
 func (e *Endpoints) admit(ctx context.Context, req *wire.AdmitRequest) (*wire.AdmitReply, error) {
-	if req.Role == trust.Server && len(listed(e.cfg.Store.Snapshot())) == 0 {
+	if req.Role == trust.Server && !e.reachable(ctx) {
 		return nil, fault.WithHint(fault.New(fault.Unsupported, "make", "join token",
 			"no server can be reached by another one"), `let this one listen: addresses { rpc = "10.0.0.1" }`)
 	}
