@@ -284,7 +284,7 @@ func TestAMachineIsAskedToShutDown(t *testing.T) {
 		if err := task.Stop(t.Context(), "SIGTERM", time.Minute); err != nil || l.killed != c.killed {
 			t.Errorf("%s: it is ended by %q, %v", name, l.killed, err)
 		}
-		if c.killed == unheard && !slices.Equal(heard(), []string{"qmp_capabilities", "system_powerdown"}) {
+		if l.killed == unheard && !slices.Equal(heard(), []string{"qmp_capabilities", "system_powerdown"}) {
 			t.Errorf("%s: its monitor heard something else", name)
 		}
 	}
