@@ -72,7 +72,8 @@ func offers(t *Tree) (*Tree, error) {
 			Op:      "find",
 			Subject: "the cgroup v2 tree",
 			Err:     errors.New("it is not mounted"),
-			Hint:    "mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified, or boot with systemd.unified_cgroup_hierarchy=1",
+			Hint: "mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified; 'ip netns exec' hides it from what it runs, and " +
+				"nsenter --net=… does not",
 		}
 	}
 	offered, err := os.ReadFile(filepath.Join(t.V2, "cgroup.controllers"))

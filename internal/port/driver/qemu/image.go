@@ -3,6 +3,7 @@ package qemu
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -26,10 +27,36 @@ func (d *Driver) image(cfg *driver.TaskConfig, path string) (*driver.Mount, erro
 	}
 	for _, dir := range own {
 		if within(dir, at) {
-			return nil, nil
+			return nil, there(cfg, path, at)
 		}
 	}
 	return nil, elsewhere(path)
+}
+
+// there refuses an image that is not where the task would look for it, in words that qemu, which knows nothing of jobs,
+// does not have. What is mounted, and where links lead in the task's root, is only known in there.
+func there(cfg *driver.TaskConfig, path, at string) error {
+	dir, inner := cfg.TaskDir, at
+	if within(exec.AllocPath, at) {
+		dir, inner = cfg.AllocDir, strings.TrimPrefix(at, exec.AllocPath)
+	}
+	for _, m := range cfg.Mounts {
+		if within(m.Target, at) {
+			return nil
+		}
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fault.Wrap(err, fault.Internal, "open", "directory "+dir)
+	}
+	_, err = root.Stat("." + inner)
+	closed := root.Close()
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.WithHint(fault.New(fault.NotFound, "", "config.image_path",
+			strconv.Quote(path)+" is not in the task's directories"),
+			"have an artifact block fetch it, or write where the one that there is fetches it to")
+	}
+	return closed
 }
 
 func elsewhere(path string) error {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -68,12 +69,20 @@ const speaks = "echo 'QEMU emulator version 7.2.22 (Debian)'\n"
 
 func config(t *testing.T, options map[string]any) *driver.TaskConfig {
 	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"vm/local/a", "vm/local/a.img", "alloc/a,readonly=on"} {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return &driver.TaskConfig{
 		Alloc:     ids.Alloc(ids.New()),
 		Task:      "vm",
 		User:      "nobody",
 		Config:    options,
-		TaskDir:   t.TempDir(),
+		AllocDir:  filepath.Join(dir, "alloc"),
+		TaskDir:   filepath.Join(dir, "vm"),
 		Resources: driver.Resources{MemoryMB: 512},
 		Ports: []driver.Port{
 			{Label: "web", Value: 20000, To: 8080, HostIP: "10.0.0.1"},
@@ -151,8 +160,10 @@ func TestWhatQemuIsNotCalledWith(t *testing.T) {
 		"of IPv4 alone": {options: map[string]any{"image_path": "local/a", "port_map": map[string]any{"six": 22}}},
 		"itself needs": {map[string]any{"image_path": "local/a"},
 			func(c *driver.TaskConfig) { c.Resources.MemoryMB = 128 }},
-		"allows images":  {options: map[string]any{"image_path": "/srv/a.img"}},
-		`"../../a" is n`: {options: map[string]any{"image_path": "../../a"}},
+		"allows images":                   {options: map[string]any{"image_path": "/srv/a.img"}},
+		`"../../a" is n`:                  {options: map[string]any{"image_path": "../../a"}},
+		`"local/b" is not in the task's`:  {options: map[string]any{"image_path": "local/b"}},
+		`"/alloc/b" is not in the task's`: {options: map[string]any{"image_path": "/alloc/b"}},
 	} {
 		d, l := with(t, Config{}, speaks)
 		cfg := config(t, c.options)
@@ -224,9 +235,6 @@ func monitored(t *testing.T, answers map[string]string) (driver.Task, *launcher,
 	t.Helper()
 	d, l := with(t, Config{Log: slog.New(slog.DiscardHandler)}, speaks)
 	cfg := config(t, map[string]any{"image_path": "local/a", "graceful_shutdown": true})
-	if err := os.Mkdir(filepath.Join(cfg.TaskDir, "local"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	started, err := d.Start(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
