@@ -73,8 +73,13 @@ func TestLimitsOnAHybridNodeAreWrittenSo(t *testing.T) {
 		V1: map[string]string{"cpu": "/fake/cpu,cpuacct", "cpuacct": "/fake/cpu,cpuacct", "memory": "/fake/memory",
 			"pids": "/fake/pids", "blkio": "/fake/blkio"}}
 	g := tree.Group("berth.slice", "no uuid", "a task/with spaces.1")
-	if err := g.Create(Limits{CPUShares: 1, MemoryMax: 10 << 20, PIDs: 50, Required: true,
-		IO: []string{"8:0 rbps=1048576 wbps=7 riops=8 wiops=100", "8:16 wbps=5"}}); err != nil {
+	if err := g.Create(Limits{
+		CPUShares: 1,
+		MemoryMax: 10 << 20,
+		PIDs:      50,
+		Required:  true,
+		IO:        []string{"8:0 rbps=1048576 wbps=7 riops=8 wiops=100", "8:16 wbps=5"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/hybrid.txt", r.log.String())

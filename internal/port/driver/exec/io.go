@@ -29,7 +29,7 @@ func CheckIO(texts []string) error {
 	return errors.Join(errs...)
 }
 
-// readIO takes a bound apart: its path and what the kernel is told of the device.
+// readIO takes a bound apart: its path and what the kernel gets for the device.
 func readIO(text string) (path, bounds string, err error) {
 	bad := func(why string) (string, string, error) {
 		return "", "", fault.WithHint(fault.New(fault.Invalid, "read", strconv.Quote(text), why), ioForm)
