@@ -226,6 +226,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			AllowSyscalls: isolated.AllowSyscalls,
 			KeepProjects:  c.enforced() == enforceQuota,
 			ShowEtc:       isolated.ShowEtc,
+			IOMax:         isolated.IOMax,
 			// Never by -dev alone: with the API open to tasks it would be a way from any task to the node.
 			AllowHostPID: orDev(isolated.AllowHostPID, false),
 			AllowHostIPC: orDev(isolated.AllowHostIPC, false),

@@ -111,6 +111,7 @@ var (
 		{`plugin "exec" default_user`, lines{`plugin "exec"/config/default_user`: `""`}},
 		{"user_namespaces", lines{`plugin "exec"/config/user_namespaces`: `"x"`}},
 		{"show_etc", lines{`plugin "exec"/config/show_etc`: `["../root"]`}},
+		{"io_max", lines{`plugin "exec"/config/io_max`: `["/ rbps=1M"]`}},
 		{"allow_syscalls", lines{`plugin "exec"/config/allow_syscalls`: `["sys_ptrace"]`}},
 		{"its tasks are not confined", lines{`plugin "raw_exec"/config/allow_caps`: `["net_admin"]`}},
 		{`plugin "raw_exec" denied_host_uids`, lines{`plugin "raw_exec"/config/denied_host_uids`: `"x"`}},

@@ -231,6 +231,7 @@ var oneValue = map[string]string{
 	"plugin.raw_exec.config.allow_syscalls":  "its tasks are not confined",
 	"plugin.raw_exec.config.user_namespaces": "its tasks are not confined",
 	"plugin.raw_exec.config.show_etc":        "its tasks are not confined",
+	"plugin.raw_exec.config.io_max":          "its tasks are not confined",
 	"plugin.raw_exec.config.allow_host_pid":  "its tasks are not confined",
 	"plugin.raw_exec.config.allow_host_ipc":  "its tasks are not confined",
 }

@@ -59,6 +59,7 @@ func TestLimitsOnAPureV2NodeAreWrittenSo(t *testing.T) {
 		MemoryLow: 100 << 20,
 		Cpuset:    "0-1",
 		PIDs:      4096,
+		IO:        []string{"8:0 rbps=1048576 wiops=100", "8:16 wbps=5"},
 		Required:  true,
 	}); err != nil {
 		t.Fatal(err)
@@ -70,9 +71,15 @@ func TestLimitsOnAHybridNodeAreWrittenSo(t *testing.T) {
 	r := &recorder{}
 	tree := &Tree{V2: "/fake/unified", Controllers: []string{"hugetlb"}, ops: r,
 		V1: map[string]string{"cpu": "/fake/cpu,cpuacct", "cpuacct": "/fake/cpu,cpuacct", "memory": "/fake/memory",
-			"pids": "/fake/pids"}}
+			"pids": "/fake/pids", "blkio": "/fake/blkio"}}
 	g := tree.Group("berth.slice", "no uuid", "a task/with spaces.1")
-	if err := g.Create(Limits{CPUShares: 1, MemoryMax: 10 << 20, PIDs: 50, Required: true}); err != nil {
+	if err := g.Create(Limits{
+		CPUShares: 1,
+		MemoryMax: 10 << 20,
+		PIDs:      50,
+		Required:  true,
+		IO:        []string{"8:0 rbps=1048576 wbps=7 riops=8 wiops=100", "8:16 wbps=5"},
+	}); err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "testdata/hybrid.txt", r.log.String())
@@ -102,14 +109,39 @@ func TestALimitWithoutAControllerIsRefusedOnlyWhenRequired(t *testing.T) {
 		"cpu":    {CPUShares: 5, Required: true},
 		"cpuset": {Cpuset: "0", Required: true},
 		"pids":   {PIDs: 5, Required: true},
+		"io":     {IO: []string{"8:0 rbps=1"}, Required: true},
 	} {
 		err := g.Create(l)
 		if !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "task's "+controller+":") {
 			t.Errorf("%s, required: %v", controller, err)
 		}
 	}
-	if err := g.Create(Limits{MemoryMax: 1, CPUShares: 5, Cpuset: "0"}); err != nil {
+	if err := g.Create(Limits{MemoryMax: 1, CPUShares: 5, Cpuset: "0", IO: []string{"8:0 rbps=1"}}); err != nil {
 		t.Errorf("not required: %v", err)
+	}
+}
+
+// unthrottled is a tree without throttling: its kernel has blkio for other things.
+type unthrottled struct{ recorder }
+
+func (*unthrottled) exists(path string) bool { return !strings.Contains(path, "throttle") }
+
+func TestANodeThatCannotBoundDevicesSaysWhatItLacks(t *testing.T) {
+	for _, tree := range []*Tree{
+		{V2: "/fake", Controllers: []string{"cpu", "memory"}, ops: &recorder{}},
+		{V2: "/fake", V1: map[string]string{"blkio": "/fake/blkio"}, ops: &unthrottled{}},
+	} {
+		if err := tree.CheckIO(); !fault.Has(err, fault.Unsupported) || !strings.Contains(err.Error(), "io_max") {
+			t.Errorf("%v: %v", tree.V1, err)
+		}
+	}
+	for _, tree := range []*Tree{
+		{V2: "/fake", Controllers: []string{"io"}, ops: &recorder{}},
+		{V2: "/fake", V1: map[string]string{"blkio": "/fake/blkio"}, ops: &recorder{}},
+	} {
+		if err := tree.CheckIO(); err != nil {
+			t.Errorf("%v, %v: %v", tree.Controllers, tree.V1, err)
+		}
 	}
 }
 

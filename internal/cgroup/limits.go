@@ -17,6 +17,8 @@ type Limits struct {
 	MemoryLow int64 // bytes that the kernel tries to leave; 0: none
 	Cpuset    string
 	PIDs      int64 // processes and threads; 0: no limit
+	// IO are bounds of block devices, one a device, as io.max takes them: "8:0 rbps=1048576 wiops=100".
+	IO []string
 	// Required: a limit without a controller on this node is an error; otherwise it is left out.
 	Required bool
 }
@@ -53,7 +55,11 @@ func (g *Group) create(l Limits) error {
 			return err
 		}
 	}
-	for _, point := range g.tree.points([]string{"cpu", "memory", "pids"}) {
+	controllers := []string{"cpu", "memory", "pids"}
+	if len(l.IO) > 0 {
+		controllers = append(controllers, blkio)
+	}
+	for _, point := range g.tree.points(controllers) {
 		if err := g.tree.makeAll(point, g.leafRel()); err != nil {
 			return err
 		}
@@ -169,13 +175,14 @@ func (g *Group) settings(l Limits) ([]setting, error) {
 			v2Above:    number(l.PIDs + helperPIDs),
 		}))
 	}
-	return out, errors.Join(errs...)
+	bounds, err := g.tree.ioSettings(l)
+	return append(out, bounds...), errors.Join(append(errs, err)...)
 }
 
 // enable offers the controllers that are needed to the group's leaves, level by level from the root.
 func (g *Group) enable(settings []setting) error {
 	var wanted []string
-	for _, c := range []string{"cpuset", "cpu", "memory", "pids"} {
+	for _, c := range []string{"cpuset", "cpu", "io", "memory", "pids"} {
 		for _, s := range settings {
 			if s.controller == c && g.tree.onV2(c) {
 				wanted = append(wanted, "+"+c)

@@ -116,8 +116,8 @@ func parse(table string) *Tree {
 // v1Controllers are the v1 hierarchies in which a shim leaves the agent's group; tasks have groups of their own only in
 // taskControllers, those that limit them.
 var (
-	v1Controllers   = []string{"cpu", "cpuacct", "cpuset", "memory", "pids"}
-	taskControllers = []string{"cpu", "cpuset", "memory", "pids"}
+	v1Controllers   = []string{"cpu", "cpuacct", "cpuset", "memory", "pids", blkio}
+	taskControllers = []string{"cpu", "cpuset", "memory", "pids", blkio}
 )
 
 // systemd's own v1 hierarchy: a shim leaves the agent's unit there, or it would be stopped with it.

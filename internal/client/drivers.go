@@ -1,6 +1,7 @@
 package client
 
 import (
+	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocs"
 	"berth/internal/client/devicemanager"
@@ -30,6 +31,9 @@ func (c *Client) buildDrivers(table *allocs.Table) (err error) {
 			Log:      c.log,
 		})
 		isolated := exec.New(c.cfg.Exec, c.launcher)
+		if err := isolated.Unbounded(); err != nil {
+			return fault.Note(err, "configure", `plugin "exec" io_max`)
+		}
 		all = append([]driver.Driver{
 			rawexec.New(c.cfg.RawExec, c.launcher),
 			isolated,

@@ -124,6 +124,8 @@ type Limits struct {
 	MemoryLow int64 // bytes that the kernel tries to leave; 0: none
 	Cpuset    string
 	PIDs      int64 // processes and threads; 0: no limit
+	// IO are bounds of block devices, as io.max takes them. Shims of earlier releases pass them over.
+	IO []string
 	// Required: a limit without a controller on this node is an error; otherwise it is left out.
 	Required bool
 }
@@ -135,6 +137,7 @@ func (m *Limits) table(c *codec) {
 	text(c, 4, &m.Cpuset)
 	boolean(c, 5, &m.Required)
 	number(c, 6, &m.PIDs)
+	texts(c, 7, &m.IO)
 }
 
 // Isolate describes namespaces and root of a process.

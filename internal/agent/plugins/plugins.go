@@ -73,6 +73,7 @@ type Options struct {
 	// UserNamespaces are numbers of the node for the users of exec's tasks, "1000000-1999999"; not set: none.
 	UserNamespaces *string  `hcl:"user_namespaces"`
 	ShowEtc        []string `hcl:"show_etc"`       // exec: entries of /etc that tasks see beyond those that all see
+	IOMax          []string `hcl:"io_max"`         // exec: bounds of block devices, for each task
 	AllowHostPID   *bool    `hcl:"allow_host_pid"` // exec: tasks may share the node's pid namespace
 	AllowHostIPC   *bool    `hcl:"allow_host_ipc"` // exec: tasks may share the node's ipc namespace
 
@@ -111,8 +112,8 @@ func (p *Plugin) Check(dir string) error {
 	if p.Name == "raw_exec" {
 		if c.confines() {
 			users = errors.Join(bad(what,
-				"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, allow_host_pid, "+
-					"allow_host_ipc and user_namespaces: its tasks are not confined",
+				"raw_exec has no options allow_csi_node, allow_caps, allow_syscalls, show_etc, io_max, "+
+					"allow_host_pid, allow_host_ipc and user_namespaces: its tasks are not confined",
 				"leave them out, or set them for exec"), users)
 		}
 		return users
@@ -123,13 +124,15 @@ func (p *Plugin) Check(dir string) error {
 	}
 	_, ids := p.IDs()
 	return errors.Join(enabled, users, ids, fault.Note(exec.CheckEtc(c.ShowEtc), "", what+" show_etc"),
+		fault.Note(exec.CheckIO(c.IOMax), "", what+" io_max"),
 		fault.Note(seccomp.Check(c.AllowSyscalls), "", what+" allow_syscalls"))
 }
 
 // confines reports whether it has options of a driver that confines its tasks.
 func (c *Options) confines() bool {
 	return c.AllowCSINode != nil || c.AllowCaps != nil || c.AllowSyscalls != nil || c.AllowHostPID != nil ||
-		c.AllowHostIPC != nil || c.ShowEtc != nil || c.UserNamespaces != nil
+		c.AllowHostIPC != nil || c.ShowEtc != nil || c.UserNamespaces != nil ||
+		c.IOMax != nil
 }
 
 // External is how a plugin is run that is a program of its own; false: it is built in. dir is where it is found, and

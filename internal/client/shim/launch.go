@@ -152,6 +152,7 @@ func encode(spec *driver.LaunchSpec) (*shimproto.Launch, error) {
 		Netns:  spec.Netns,
 	}
 	m.Limits.Required, m.OOMScore = spec.Isolate != nil, spec.OOMScore
+	m.Limits.IO = spec.IO
 	if spec.Isolate != nil {
 		if spec.Isolate.IDs != nil {
 			if err := fits(numbers); err != nil {

@@ -59,6 +59,9 @@ func fits(u *shimproto.User) error {
 // probeLimit bounds the try whether tasks can have user namespaces.
 const probeLimit = 30 * time.Second
 
+// CheckIO implements driver.IOChecker.
+func (l *Launcher) CheckIO() error { return l.tree.CheckIO() }
+
 // CheckIDs implements driver.IDChecker, by trying: what the kernel, and the file systems of the trees and of the
 // launcher's directory, let a task have is known before a job is placed. What went well is not tried again.
 func (l *Launcher) CheckIDs(ctx context.Context, r driver.IDRange, trees []string) error {

@@ -73,7 +73,8 @@ type LaunchSpec struct {
 	User      string   // name, uid or uid:gid; empty: the agent's own
 	Logs      LogConfig
 	Resources Resources
-	OOMScore  int // 0 to 1000: how much sooner than others it is killed when the node is out of memory
+	IO        []string // bounds of block devices, one a device, as the kernel's io.max takes them: "8:0 rbps=1048576"
+	OOMScore  int      // 0 to 1000: how much sooner than others it is killed when the node is out of memory
 	// Isolate is nil for a process that shares everything with the node.
 	Isolate *IsolateSpec
 	// Netns is the path at which the network namespace is held that the process joins; empty: the node's.
@@ -135,6 +136,9 @@ type IDChecker interface {
 	// with numbers of this range.
 	CheckIDs(ctx context.Context, r IDRange, trees []string) error
 }
+
+// IOChecker is offered by a Launcher that can say beforehand why it could not bound a process's use of block devices.
+type IOChecker interface{ CheckIO() error }
 
 // Checker is offered by a Launcher that can say beforehand why it could not launch on this node: drivers ask it for
 // their fingerprint.

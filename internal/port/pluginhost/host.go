@@ -322,11 +322,14 @@ func Problem(err error, op, what string) error {
 	if !ok {
 		return fault.Wrap(err, fault.Unavailable, op, what)
 	}
-	kind := fault.Invalid
+	kind, text := fault.Invalid, st.Message()
 	switch st.Code() {
 	case codes.Unavailable, codes.Canceled:
 		kind = fault.NotReady
-	case codes.DeadlineExceeded, codes.Aborted, codes.ResourceExhausted:
+	case codes.DeadlineExceeded:
+		// The plugin's half of the connection knows the same bound: whose end of the call is seen first is chance.
+		kind, text = fault.Unavailable, "no answer in time: "+text
+	case codes.Aborted, codes.ResourceExhausted:
 		kind = fault.Unavailable
 	case codes.Unimplemented:
 		kind = fault.Unsupported
@@ -338,7 +341,7 @@ func Problem(err error, op, what string) error {
 			kind = fault.Unavailable
 		}
 	}
-	return fault.New(kind, op, what, st.Message())
+	return fault.New(kind, op, what, text)
 }
 
 // Clip bounds a text of a plugin.

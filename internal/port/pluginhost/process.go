@@ -291,7 +291,6 @@ func (r *record) lives() bool {
 // dial connects with a plugin and asks whether it serves.
 func dial(ctx context.Context, address string) (*grpc.ClientConn, error) {
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithUnaryInterceptor(bounded),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(math.MaxInt32)))
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Unavailable, "connect with", address)

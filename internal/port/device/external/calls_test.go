@@ -218,7 +218,7 @@ func TestAPluginThatHangsInItsStartIsStartedAgain(t *testing.T) {
 		}
 	}
 	for name, p := range all {
-		if s := until(t, p.words, "deadline exceeded"); len(s.Groups) > 0 {
+		if s := until(t, p.words, "no answer in time"); len(s.Groups) > 0 {
 			t.Errorf("%s: it has devices: %+v", name, s)
 		}
 		until(t, p.words, "")
@@ -236,7 +236,7 @@ func TestADeviceThatIsNeverReadyIsGivenUp(t *testing.T) {
 	p, _ := follows(t, "hang at Reserve", nobody)
 	_, err := p.Reserve(t.Context(), []string{"b"})
 	if !fault.Has(err, fault.Unavailable) || !strings.Contains(err.Error(), `devices "b"`) ||
-		!strings.Contains(err.Error(), "deadline") {
+		!strings.Contains(err.Error(), "no answer in time") {
 		t.Errorf("who asked learned %v", err)
 	}
 	gives(t, p)

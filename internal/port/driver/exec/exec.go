@@ -57,6 +57,9 @@ type Config struct {
 	KeepProjects bool
 	// ShowEtc are entries of /etc that tasks see beyond DefaultEtc.
 	ShowEtc []string
+	// IOMax bounds what each task reads from block devices and writes to them: "PATH rbps=… wiops=…", where PATH is a
+	// device or lies on one.
+	IOMax []string
 	// Users says as whom tasks run. Who is the agent's own user has bounded capabilities.
 	Users users.Policy
 	// IDs are numbers of the node that nobody else has: tasks have user namespaces, with users of their own from them;
@@ -73,6 +76,9 @@ type Driver struct {
 	// filter is of system calls; unfiltered is why there is none.
 	filter     []byte
 	unfiltered error
+	// io are the bounds of IOMax for the kernel; unbounded is why there are none.
+	io        []string
+	unbounded error
 }
 
 var _ driver.Driver = (*Driver)(nil)
@@ -86,8 +92,12 @@ func New(cfg Config, l driver.Launcher) *Driver {
 	}
 	d := &Driver{cfg: cfg, opt: launched.Options{Driver: Name, Launcher: l, DefaultSignal: defaultSignal}}
 	d.filter, d.unfiltered = seccomp.Compile(cfg.AllowSyscalls, cfg.KeepProjects)
+	d.io, d.unbounded = findDevices(cfg.IOMax)
 	return d
 }
+
+// Unbounded is why tasks would not have the bounds of IOMax; nil: they have them.
+func (d *Driver) Unbounded() error { return d.unbounded }
 
 // As returns the driver under another name: of a driver that writes the command line and leaves the rest to it.
 func (d *Driver) As(name string) *Driver {
@@ -144,6 +154,11 @@ func (d *Driver) Fingerprint(ctx context.Context) driver.Fingerprint {
 			return driver.Fingerprint{Health: driver.Unhealthy, Description: err.Error()}
 		}
 	}
+	if c, ok := d.opt.Launcher.(driver.IOChecker); ok && len(d.io) > 0 && f.Health == driver.Healthy {
+		if err := c.CheckIO(); err != nil {
+			return driver.Fingerprint{Health: driver.Unhealthy, Description: err.Error()}
+		}
+	}
 	if f.Health == driver.Healthy {
 		for name, allowed := range map[string]bool{
 			attributeHostPID: d.cfg.AllowHostPID,
@@ -186,6 +201,9 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 	if d.unfiltered != nil {
 		return nil, d.unfiltered
 	}
+	if d.unbounded != nil {
+		return nil, d.unbounded
+	}
 	config, err := schema.Read(Name, cfg.Config)
 	if err != nil {
 		return nil, err
@@ -218,7 +236,7 @@ func (d *Driver) spec(cfg *driver.TaskConfig) (*driver.LaunchSpec, error) {
 	spec.Env = launched.Env(cfg.Env, defaultPath)
 	spec.Dir, spec.OOMScore = launched.WorkDir(config, "/"), launched.OOMScore(config)
 	spec.Search = []string{LocalPath}
-	spec.Isolate = iso
+	spec.Isolate, spec.IO = iso, d.io
 	return spec, nil
 }
 

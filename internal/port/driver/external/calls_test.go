@@ -233,7 +233,7 @@ func TestACallThatIsNotAnsweredIsGivenUp(t *testing.T) {
 	t.Run("in its start", func(t *testing.T) {
 		t.Parallel()
 		u := used(t, "hang at PluginInfo", false)
-		u.says(driver.Unhealthy, "deadline exceeded")
+		u.says(driver.Unhealthy, "no answer in time")
 		u.says(driver.Healthy, "")
 		u.works()
 	})
