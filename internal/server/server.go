@@ -32,6 +32,7 @@ import (
 	"berth/internal/server/inflight"
 	"berth/internal/server/keyring"
 	"berth/internal/server/majority"
+	"berth/internal/server/mending"
 	"berth/internal/server/permissions"
 	"berth/internal/server/state"
 	"berth/internal/wire"
@@ -157,6 +158,7 @@ func New(cfg Config) *Server {
 			rc.Voters = []raftlog.Voter{{ID: rc.ID, Address: rc.ID}}
 		}
 	}
+	rc.Peers = s.menders(rc)
 	s.log = raftlog.New(rc, s.fsm)
 	s.others = &others{network: cfg.Network}
 	s.nodes = newNodes(s.store, s, cfg.Log)
@@ -279,6 +281,7 @@ func (s *Server) methods(c *components) (all, open *wire.Server) {
 	open.Bound(maxOpenMessage, maxOpenCalls)
 	c.endpoints.Register(all)
 	s.nodes.register(all)
+	mending.Serve(all, s.log)
 	c.endpoints.RegisterOpen(open)
 	for _, m := range all.Methods() {
 		if !permissions.Known(m) {

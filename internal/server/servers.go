@@ -18,6 +18,7 @@ import (
 	"berth/internal/port/tlsport"
 	"berth/internal/server/fsm"
 	"berth/internal/server/membership"
+	"berth/internal/server/mending"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -92,6 +93,23 @@ func (s *Server) runLog(ctx context.Context, seal []byte) error {
 		return err
 	}
 	return s.log.Run(ctx)
+}
+
+// menders are the other servers, as those that are asked for what this one's log has lost: those that the cluster has
+// told last, which stand beside the log and not in it, or those with which it is begun.
+func (s *Server) menders(rc raftlog.Config) []raftlog.Peer {
+	var names []string
+	if s.cfg.Own != nil {
+		for _, at := range s.cfg.Own.Servers() {
+			names = append(names, at.Name)
+		}
+	} else {
+		for _, v := range rc.Voters {
+			names = append(names, v.ID)
+		}
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return name == rc.ID })
+	return mending.Peers(names, s.To)
 }
 
 // stand keeps this server's place among the others.

@@ -20,7 +20,38 @@ var (
 	ServerLeave = Unary[LeaveRequest, Written]("Server.Leave")
 	// ServerTransfer has another server lead.
 	ServerTransfer = Unary[ServerRef, Written]("Server.Transfer")
+	// ServerEntries and ServerSnapshot tell a server whose log is damaged what another one has. Whether that one leads,
+	// or has read its own log, does not matter.
+	ServerEntries  = Unary[EntriesRequest, EntriesReply]("Server.Entries")
+	ServerSnapshot = Bidi[Empty, Empty, LogSnapshotPart]("Server.Snapshot")
 )
+
+// EntriesRequest asks for entries of a server's log, from one on.
+type EntriesRequest struct{ From uint64 }
+
+// EntriesReply is raftlog.Piece.
+type EntriesReply struct {
+	Leading                bool
+	Term                   uint64
+	First, Last            uint64
+	Snapshot, SnapshotTerm uint64
+	Entries                []LogEntry
+}
+
+// LogEntry is an entry of the log, with its checksum in Extensions.
+type LogEntry struct {
+	Index, Term uint64
+	Type        uint8
+	Data        []byte
+	Extensions  []byte
+	AppendedAt  time.Time
+}
+
+// LogSnapshotPart is a part of a snapshot of the log: the first one has what it is in Meta, the last one is empty.
+type LogSnapshotPart struct {
+	Meta []byte // as the log's library writes it down
+	Data []byte
+}
 
 // ServerRef names a server.
 type ServerRef struct{ Name string }

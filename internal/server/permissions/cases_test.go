@@ -276,6 +276,8 @@ func ofCluster() []asked {
 		calls(wire.ServerProgress, "", &wire.ProgressRequest{}),
 		calls(wire.ServerAnnounce, "", &wire.AnnounceRequest{}),
 		calls(wire.ServerLeave, "", &wire.LeaveRequest{}),
+		calls(wire.ServerEntries, "", &wire.EntriesRequest{}),
+		streams(wire.ServerSnapshot, "", &wire.Empty{}),
 		calls(wire.AutopilotGet, "", &list),
 		calls(wire.AutopilotPut, "", &wire.AutopilotPutRequest{}),
 		calls(wire.DataKeys, "", &list),

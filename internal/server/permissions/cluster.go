@@ -13,7 +13,8 @@ var cluster = slices.Concat(
 	// Where servers are is shown to everybody, as it is to who asks for /v1/status/peers; the routes that show more of
 	// them say who may see it.
 	by(everybody, wire.SystemStatus, wire.SigningKeys, wire.TrustCertify, wire.ServerList),
-	by(servers, wire.ServerProgress, wire.ServerAnnounce, wire.ServerLeave),
+	by(servers, wire.ServerProgress, wire.ServerAnnounce, wire.ServerLeave, wire.ServerEntries,
+		wire.ServerSnapshot),
 	[]entry{
 		asks(wire.PersonAllowed, func(r *wire.PersonAllowedRequest, _ *state.Snap) []need {
 			n := make([]need, len(r.Needs))
