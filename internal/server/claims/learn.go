@@ -31,7 +31,7 @@ func (k *Keeper) learnPlugins(ctx context.Context) error {
 				continue
 			}
 			_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.PluginLearn{Record: next})
-			k.report(err, "what a plugin reported of itself cannot be stored", next.ID)
+			k.report(ctx, err, "what a plugin reported of itself cannot be stored", next.ID)
 		}
 		pause := k.forgetPlugins(ctx, s, w, unused)
 		wctx, cancel := context.WithTimeout(ctx, pause)
@@ -43,8 +43,9 @@ func (k *Keeper) learnPlugins(ctx context.Context) error {
 	}
 }
 
-func (k *Keeper) report(err error, text string, id ids.Plugin) {
-	if err != nil {
+// report says what went wrong. That the server stops, or leads no more, is nothing of it.
+func (k *Keeper) report(ctx context.Context, err error, text string, id ids.Plugin) {
+	if err != nil && ctx.Err() == nil {
 		k.cfg.Log.Error(text, logkey.Plugin, id, logkey.Error, err)
 	}
 }
@@ -74,7 +75,7 @@ func (k *Keeper) forgetPlugins(
 			continue
 		}
 		_, _, err := k.cfg.Proposer.Propose(ctx, &fsm.PluginForget{ID: r.ID})
-		k.report(err, "a plugin that is not used cannot be forgotten", r.ID)
+		k.report(ctx, err, "a plugin that is not used cannot be forgotten", r.ID)
 	}
 	return pause
 }

@@ -1,6 +1,11 @@
 package claims
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,5 +66,23 @@ func TestTheServersOrderDecidesWhatAPluginIs(t *testing.T) {
 	put(says("b", "first", now, node.StatusDown), true)
 	if got := provider(); got != "second" {
 		t.Errorf("with all nodes down the provider is %q", got)
+	}
+}
+
+// TestAServerThatStopsReportsNoFailure: what it could not write then, the next leader does; what it cannot write while
+// it leads is said.
+func TestAServerThatStopsReportsNoFailure(t *testing.T) {
+	var said bytes.Buffer
+	k := New(Config{Log: slog.New(slog.NewTextHandler(&said, nil))})
+	ctx, cancel := context.WithCancel(t.Context())
+	k.report(ctx, errors.New("no room"), "it cannot be stored", "p")
+	if !strings.Contains(said.String(), "no room") {
+		t.Errorf("of a failure it says %q", said.String())
+	}
+	said.Reset()
+	cancel()
+	k.report(ctx, ctx.Err(), "it cannot be stored", "p")
+	if said.Len() > 0 {
+		t.Errorf("of its stop it says %q", said.String())
 	}
 }

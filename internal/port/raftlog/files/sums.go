@@ -61,7 +61,8 @@ func Sound(e *raft.Log) error {
 // Damaged is the refusal of a file of the log in dir; what it says of the file is err.
 func Damaged(err error, op, path, dir string) error {
 	return fault.WithHint(fault.Wrap(err, fault.Internal, op, path),
-		fmt.Sprintf("nothing was changed, and what runs on the nodes goes on; restore %s from a backup, or move it "+
-			"away, start with an empty state, and put a saved one back with \"berth operator snapshot restore FILE\"",
+		fmt.Sprintf("nothing was changed, and what runs on the nodes goes on; a server of several is mended by the "+
+			"others while a majority of them answers; the only one: put %s back from a copy, or move it away, start "+
+			"with an empty state, and put a saved one back with \"berth operator snapshot restore FILE\"",
 			filepath.Clean(dir)))
 }
