@@ -51,7 +51,7 @@ func TestADriverOfOthers(t *testing.T) {
 		"task \"t\" {\n volume_mount {\n volume = \"db\"\n destination = \"/db\"\n }").Replace(file[2])
 	m.runsTo(mounting, 1, `task "t"`, `driver "hello" can't mount anything`, `volume "db" at "/db"`,
 		"use a driver that can")
-	m.runsTo(file[2], 0, "Driver: greetings")
+	m.runsTo(file[2], 0)
 	var alloc string
 	m.eventually("the task to run", func() bool {
 		all, _, err := m.api.Jobs().Allocations(t.Context(), "greet", true, nil)
@@ -60,6 +60,9 @@ func TestADriverOfOthers(t *testing.T) {
 		}
 		alloc = all[0].ID
 		return all[0].ClientStatus == api.AllocClientStatusRunning
+	})
+	m.eventually("the driver's own event", func() bool { // it comes when it comes, also after the start
+		return strings.Contains(m.mustCLI("alloc", "status", alloc), "Driver: greetings")
 	})
 	task := func() (pids []int) {
 		for _, p := range processes(func(p process) bool {
