@@ -151,7 +151,7 @@ func volumeType(path string, src []byte) (string, error) {
 		return "", r.Err()
 	}
 	if len(doc.Body.Blocks) > 0 && doc.Body.Blocks[0].Type == "job" {
-		r.Add(doc.Body.Blocks[0].DefRange(), "this is a job file; berth job run takes it")
+		r.Add(doc.Body.Blocks[0].DefRange(), "this is a job file; \"berth job run\" takes it")
 		return "", r.Err()
 	}
 	r.AddFile(path, "the file has no type; write type = \"csi\" or type = \"host\"")

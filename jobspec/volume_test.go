@@ -165,7 +165,7 @@ func TestVolumeMistakesAreNamedWithTheirPlace(t *testing.T) {
 	const head = "type = \"csi\"\nid = \"v\"\nplugin_id = \"p\"\n"
 	const capability = "capability {\n  access_mode = \"single-node-writer\"\n  attachment_mode = \"file-system\"\n}\n"
 	cases := []wrong{
-		{"a job", "job \"j\" {}", "v.hcl:1:1: this is a job file; berth job run takes it"},
+		{"a job", "job \"j\" {}", "v.hcl:1:1: this is a job file; \"berth job run\" takes it"},
 		{"no type", "id = \"v\"", "v.hcl: the file has no type; write type = \"csi\" or type = \"host\""},
 		{"unknown type", "type = \"nfs\"", `v.hcl:1:8: the volume type "nfs" is not known; there are csi and host`},
 		{"block around", "volume \"v\" {\n type = \"csi\"\n}",
