@@ -256,6 +256,7 @@ func (c *Client) build(ctx context.Context) error {
 	}
 	c.host = host.New(ctx, c.describe(ctx, holdings, table.Dir(), meta))
 	c.beside.sources = sources.New(readSources(c.link), c.cfg.Log)
+	c.readConsul()
 	c.allocs = allocs.New(allocs.Config{
 		Holdings: holdings,
 		Store:    c.store,

@@ -6,17 +6,20 @@ import (
 	"path/filepath"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/client/allocdir"
 	"berth/internal/client/allocs"
 	"berth/internal/client/checks"
+	"berth/internal/client/consulreads"
 	"berth/internal/client/consultokens"
 	"berth/internal/client/hook"
 	"berth/internal/client/host"
 	"berth/internal/client/mesh"
 	"berth/internal/client/servicesync"
+	"berth/internal/client/sources"
 	"berth/internal/client/taskapi"
 	"berth/internal/client/taskhooks"
 	"berth/internal/model/alloc"
@@ -59,6 +62,37 @@ func (c *Client) buildConsul(table *allocs.Table) error {
 		grpc: taskapi.Named(model.GRPCSocket, mesh.Relay(c.cfg.Consul.Mesh.Dial, c.log), c.log),
 	}
 	return nil
+}
+
+// readConsul has Consul asked for what templates read of it, if the node has an agent of it.
+func (c *Client) readConsul() {
+	if c.beside.tokens == nil {
+		return
+	}
+	c.beside.sources.UseConsul(consulreads.New(consulreads.Config{
+		As:  c.consulAs,
+		To:  c.beside.sources,
+		Say: func(t sources.Task, text string) { inConsul{c}.emit(t.Alloc, t.Name, alloc.EventTemplate, text) },
+		Log: c.cfg.Log,
+	}))
+}
+
+// consulAs is the node's agent of Consul as a task asks it.
+func (c *Client) consulAs(t sources.Task) (consulreads.Reader, error) {
+	r := c.allocs.Runner(t.Alloc)
+	if r == nil {
+		return nil, fault.New(fault.NotFound, "find", "alloc "+string(t.Alloc), "the node has none of this id")
+	}
+	b := r.Bundle()
+	if group := b.Job.Group(b.Alloc.TaskGroup); group != nil {
+		for _, task := range group.Tasks {
+			if task.Name == t.Name {
+				dir := c.allocs.AllocDir(t.Alloc).TaskDir(t.Name)
+				return c.beside.tokens.AsTask(task, taskhooks.ConsulTokenIn(dir))
+			}
+		}
+	}
+	return nil, fault.New(fault.NotFound, "find", "task "+t.Name, "the job has none of this name")
 }
 
 // ways are those of proxies to the agent of Consul.
@@ -166,7 +200,10 @@ func (i inConsul) Served() (out []servicesync.Served) {
 func (i inConsul) Changed() <-chan struct{} { return i.c.allocs.Changed() }
 
 // Say implements servicesync.Allocs.
-func (i inConsul) Say(id ids.Alloc, task, text string) {
+func (i inConsul) Say(id ids.Alloc, task, text string) { i.emit(id, task, alloc.EventServices, text) }
+
+// emit adds an event to those of a task, or of all of an alloc.
+func (i inConsul) emit(id ids.Alloc, task, event, text string) {
 	r := i.c.allocs.Runner(id)
 	if r == nil {
 		return
@@ -181,7 +218,7 @@ func (i inConsul) Say(id ids.Alloc, task, text string) {
 			continue
 		}
 		t.Emit(&alloc.TaskEvent{
-			Type:           alloc.EventServices,
+			Type:           event,
 			Time:           time.Now().UnixNano(),
 			DisplayMessage: text,
 			Message:        text,

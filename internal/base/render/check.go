@@ -15,23 +15,15 @@ import (
 
 // foreign are functions that templates of other systems use, with what they read.
 var foreign = map[string]string{
-	"caLeaf":       "Consul",
-	"caRoots":      "Consul",
-	"datacenters":  "Consul",
-	"key":          "Consul",
-	"keyExists":    "Consul",
-	"keyOrDefault": "Consul",
-	"ls":           "Consul",
-	"node":         "Consul",
-	"nodes":        "Consul",
-	"pkiCert":      "Vault",
-	"safeLs":       "Consul",
-	"safeTree":     "Consul",
-	"secret":       "Vault",
-	"secrets":      "Vault",
-	"service":      "Consul",
-	"services":     "Consul",
-	"tree":         "Consul",
+	"caLeaf":      "certificates of Consul",
+	"caRoots":     "certificates of Consul",
+	"connect":     "proxies of Consul",
+	"datacenters": "datacenters of Consul",
+	"node":        "nodes of Consul",
+	"nodes":       "nodes of Consul",
+	"pkiCert":     "Vault",
+	"secret":      "Vault",
+	"secrets":     "Vault",
 }
 
 // Bounds of a template's text. The parser calls itself for each control structure in another, and has no bound of its
@@ -149,21 +141,30 @@ func each[N parse.Node](nodes []N, yield func(*parse.IdentifierNode) bool) bool 
 	return true
 }
 
-// Reads tells whether a template reads anything of the servers.
+// Reads tells whether a template reads anything of the servers or of Consul.
 func Reads(t Template) bool {
+	r := &reading{}
+	return calls(t, append(r.table(), r.consul()...))
+}
+
+// ReadsConsul tells whether a template reads anything of Consul.
+func ReadsConsul(t Template) bool { return calls(t, (&reading{}).consul()) }
+
+// calls tells whether a template that can be rendered calls one of some functions.
+func calls(t Template, of []function) bool {
+	mentions := func(f function) bool { return strings.Contains(t.Text, f.name) }
+	if !slices.ContainsFunc(of, mentions) || bounded(t) != nil {
+		return false
+	}
 	tree := parse.New(t.Name)
 	tree.Mode = parse.SkipFuncCheck
 	set := map[string]*parse.Tree{}
-	if bounded(t) != nil {
-		return false
-	}
 	if _, err := tree.Parse(t.Text, t.Left, t.Right, set); err != nil {
 		return false // it is never rendered
 	}
-	reads := (&reading{}).table()
 	for _, one := range set {
 		for id := range identifiers(one.Root) {
-			if slices.ContainsFunc(reads, func(f function) bool { return f.name == id.Ident }) {
+			if slices.ContainsFunc(of, func(f function) bool { return f.name == id.Ident }) {
 				return true
 			}
 		}

@@ -14,9 +14,10 @@ func TestWhatCanNeverBeRenderedIsRefused(t *testing.T) {
 		"{{ env \"A\" | toUpper }}{{ range split \",\" \"a\" }}{{ . }}{{ break }}{{ end }}":      "",
 		"{{ nomadVar \"x\" }}{{ nomadVarExists \"x\" }}{{ nomadVarList }}{{ nomadVarListSafe }}": "",
 		"{{ nomadService \"x\" }}{{ nomadServices }}":                                            "",
-		"a\n{{ key \"x\" }}": `at 2:3 the function "key" is not built yet: templates read no Consul`,
+		"{{ key \"x\" }}{{ ls \"x\" | len }}{{ range service \"x\" }}{{ .Port }}{{ end }}":       "",
+		"a\n{{ caRoots }}": `at 2:3 the function "caRoots" is not built yet: templates read no certificates of Consul`,
 		"{{ if env \"A\" }}{{ else }}{{ with secret \"x\" }}{{ end }}{{ end }}": "templates read no Vault",
-		"{{ (key \"x\").Y }}":                   "templates read no Consul",
+		"{{ (node \"x\").Y }}":                  "templates read no nodes of Consul",
 		"{{ define \"a\" }}{{ nope }}{{ end }}": `there is no function "nope"`,
 		"{{ if }":                               ":1: unexpected",
 	} {
@@ -25,9 +26,9 @@ func TestWhatCanNeverBeRenderedIsRefused(t *testing.T) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	several := `{{ key "a" }}{{ key "b" }}{{ range service "c" }}{{ nope }}{{ end }}`
+	several := `{{ node "a" }}{{ node "b" }}{{ range nodes "c" }}{{ nope }}{{ end }}`
 	all := Check(Template{Name: "t", Text: several})
-	for _, want := range []string{`1:3 the function "key"`, `the function "service"`, `no function "nope"`} {
+	for _, want := range []string{`1:3 the function "node"`, `the function "nodes"`, `no function "nope"`} {
 		if all == nil || strings.Count(all.Error(), want) != 1 {
 			t.Errorf("%v, want %q once", all, want)
 		}

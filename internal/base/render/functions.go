@@ -174,14 +174,15 @@ func some(answer, wanted bool) func(all, in any) (bool, error) {
 	}
 }
 
-func byTag(all []Instance) map[string][]Instance {
-	out := map[string][]Instance{}
-	for _, one := range all {
-		for _, tag := range one.Tags {
-			out[tag] = append(out[tag], one)
-		}
+// byTag groups instances by their tags, of the servers' services or of Consul's.
+func byTag(all any) (any, error) {
+	switch all := all.(type) {
+	case []Instance:
+		return groupedByTag(all, func(i Instance) []string { return i.Tags }), nil
+	case []Found:
+		return groupedByTag(all, func(f Found) []string { return f.Tags }), nil
 	}
-	return out
+	return nil, fmt.Errorf("byTag takes the instances of a service, not %T", all)
 }
 
 // explode makes of the slashes in keys maps in maps.

@@ -174,11 +174,11 @@ func TestWhatFunctionsGive(t *testing.T) {
 		`{{ loop }}`:                        "one or two numbers",
 		`{{ 7 | toUpper }}`:                 "wrong type for value; expected string; got int",
 		`{{ define "x" }}{{ executeTemplate "x" }}{{ end }}{{ executeTemplate "x" }}`: "deep in each other",
-		`{{ executeTemplate "none" }}`:                                    "no template named",
-		`{{ "a" | splitToMap ";" ":" }}`:                                  "between a name and its value",
-		`{{ 7 | contains "a" }}`:                                          "nothing is within",
-		`{{ "x" | regexReplaceAll "(" "" }}`:                              "missing closing",
-		`{{ define "x" }}{{ executeTemplate "x" }}{{ end }}{{ key "a" }}`: "templates read no Consul",
+		`{{ executeTemplate "none" }}`:                                     "no template named",
+		`{{ "a" | splitToMap ";" ":" }}`:                                   "between a name and its value",
+		`{{ 7 | contains "a" }}`:                                           "nothing is within",
+		`{{ "x" | regexReplaceAll "(" "" }}`:                               "missing closing",
+		`{{ define "x" }}{{ executeTemplate "x" }}{{ end }}{{ node "a" }}`: "templates read no nodes of Consul",
 	} {
 		_, err := Execute(Template{Name: "t", Text: text}, Values{Known: known})
 		if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), says) {

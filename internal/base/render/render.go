@@ -1,5 +1,5 @@
 // Package render owns the text of templates: the language of Go's text/template with a small set of functions that
-// read nothing but the task's environment, and of the servers what they have said before. The template hook renders by
+// read nothing but the task's environment, and of the servers and of Consul what they have said before. The template hook renders by
 // it, in children (base/confined), and servers check by it what they are given.
 package render
 
@@ -100,7 +100,7 @@ type function struct {
 
 // all are the functions of a template that is given.
 func all(v Values, r *reading, of func() *template.Template) []function {
-	return append(slices.Concat(table(v), more(), r.table()), executed(of))
+	return append(slices.Concat(table(v), more(), r.table(), r.consul()), executed(of))
 }
 
 func functions(v Values, r *reading, of func() *template.Template) template.Functions {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Source names something that a template reads of the servers, or of its task's files.
+// Source names something that a template reads of the servers, of Consul, or of its task's files.
 type Source struct {
 	Kind string
 	Name string
@@ -31,6 +31,14 @@ func (s Source) String() string {
 		return fmt.Sprintf("variables below %q", s.Name)
 	case Services:
 		return "the services"
+	case ConsulKey:
+		return fmt.Sprintf("key %q of Consul", s.Name)
+	case ConsulKeys:
+		return fmt.Sprintf("keys of Consul below %q", s.Name)
+	case ConsulService:
+		return fmt.Sprintf("service %q of Consul", s.Name)
+	case ConsulServices:
+		return "the services of Consul"
 	}
 	return fmt.Sprintf("%s %q", s.Kind, s.Name)
 }
@@ -83,7 +91,7 @@ func (r *reading) look(s Source, out any) (bool, error) {
 	switch {
 	case !asked:
 		if len(r.known)+len(r.Asks) >= MaxSources {
-			return false, fmt.Errorf("it reads more than %d variables and services", MaxSources)
+			return false, fmt.Errorf("it reads more than %d variables, services and keys", MaxSources)
 		}
 		r.Asks = append(r.Asks, s)
 		return false, nil

@@ -105,9 +105,26 @@ func (k *Keeper) Task(ctx context.Context, id ids.Alloc, task string) (redact.Se
 }
 
 // HasTask reports whether a task gets a token for its identity.
-func (k *Keeper) HasTask(t *job.Task) bool {
-	return k.cfg.TaskMethod != "" &&
-		slices.ContainsFunc(t.Identities, func(i *job.WorkloadIdentity) bool { return i.Name == workload.ForConsul })
+func (k *Keeper) HasTask(t *job.Task) bool { return k.cfg.TaskMethod != "" && hasIdentity(t) }
+
+func hasIdentity(t *job.Task) bool {
+	return slices.ContainsFunc(t.Identities, func(i *job.WorkloadIdentity) bool { return i.Name == workload.ForConsul })
+}
+
+// AsTask is the node's agent of Consul as a task asks it: by the token that it got for its identity, where it has one,
+// and by the node's own elsewhere. From the first to the second there is no way.
+func (k *Keeper) AsTask(t *job.Task, token redact.Secret) (*consul.Agent, error) {
+	switch {
+	case !hasIdentity(t):
+		return k.cfg.Agent, nil
+	case k.cfg.TaskMethod == "":
+		return nil, fault.WithHint(fault.New(fault.NotReady, "ask Consul", "by the identity of task "+t.Name,
+			"its node turns no identity into a token"), "write task_identity in consul {} of the node's agent")
+	case token.Empty():
+		return nil, fault.WithHint(fault.New(fault.NotReady, "ask Consul", "by the identity of task "+t.Name,
+			"its token is not in its file"), "restart the allocation: a task keeps secrets/consul_token as it is")
+	}
+	return k.cfg.Agent.As(token), nil
 }
 
 // login turns an identity into a token. One that ends by itself is given back: what is registered by it would be lost

@@ -22,6 +22,7 @@ import (
 	"berth/internal/client/identities"
 	model "berth/internal/model/consul"
 	"berth/internal/model/job"
+	"berth/internal/model/workload"
 	"berth/internal/port/consul"
 )
 
@@ -249,5 +250,40 @@ func TestATaskCannotHoldUpTokensByAPipe(t *testing.T) {
 	}
 	if text, err := os.ReadFile(at); err != nil || string(text) != "token-1" {
 		t.Errorf("the token is not in the place of the pipe: %q, %v", text, err)
+	}
+}
+
+// TestATaskAsksAsItself: by the token of its identity; where there is none for it, by nobody's; and without an identity
+// by the node's.
+func TestATaskAsksAsItself(t *testing.T) {
+	l := newLists(t)
+	l.tokens["own"] = true
+	k := keeper(t, l, t.TempDir())
+	with := &job.Task{Identities: []*job.WorkloadIdentity{{Name: workload.ForConsul}}}
+	for _, c := range []struct {
+		task  *job.Task
+		token string
+		want  string
+	}{{with, "own", "own"}, {&job.Task{}, "own", "node"}, {&job.Task{}, "", "node"}} {
+		agent, err := k.AsTask(c.task, redact.New(c.token))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := agent.Deregister(t.Context(), "x"); err != nil {
+			t.Error(err)
+		}
+		if by := l.by[len(l.by)-1]; !strings.HasSuffix(by, "by "+c.want) {
+			t.Errorf("asked %s, want %s", by, c.want)
+		}
+	}
+	if _, err := k.AsTask(with, redact.Secret{}); !fault.Has(err, fault.NotReady) {
+		t.Errorf("without its token: %v", err)
+	}
+	agent, err := consul.New(consul.Config{Address: l.url, Token: redact.New("node")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := consultokens.New(consultokens.Config{Agent: agent}).AsTask(with, redact.New("own")); err == nil {
+		t.Error("a node that turns no identity into a token has the task ask by another's")
 	}
 }

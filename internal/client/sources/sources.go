@@ -1,6 +1,7 @@
-// Package sources owns what the servers say of what the templates of this node's tasks read. It asks for all tasks in
-// one call, which blocks until something is another thing, and has those tasks looked at again of which it is. Only the
-// client's composition makes it; hooks see what they need of it.
+// Package sources owns what is said of what the templates of this node's tasks read. It asks the servers for all tasks in
+// one call, which blocks until something is another thing, has Consul asked for what is Consul's, and has those tasks
+// looked at again of which something is another thing. Only the client's composition makes it; hooks see what they need
+// of it.
 package sources
 
 import (
@@ -35,11 +36,20 @@ type Task struct {
 // Ask makes the call.
 type Ask func(ctx context.Context, tasks []wire.TaskSources, wait time.Duration) ([]wire.SourcesAnswer, error)
 
-// Keeper keeps what the servers say.
+// Consul asks Consul, and has the keeper told what it hears by Tell and Refuse. It calls neither from Want or Forget.
+type Consul interface {
+	// Want has it asked for more that a task reads, and Forget for nothing of it any more.
+	Want(t Task, more []render.Source)
+	Forget(t Task)
+	Run(ctx context.Context) error
+}
+
+// Keeper keeps what the servers say, and Consul.
 type Keeper struct {
-	ask  Ask
-	log  *slog.Logger
-	loop *reconcile.Loop[Task]
+	ask    Ask
+	consul Consul // nil: the node has none
+	log    *slog.Logger
+	loop   *reconcile.Loop[Task]
 
 	mu     sync.Mutex
 	tasks  map[Task]*reads
@@ -51,9 +61,19 @@ type Keeper struct {
 type reads struct {
 	sources []render.Source
 	answer  *wire.SourcesAnswer // to the first len(answer.Values) of them; nil: none yet
-	heard   chan struct{}       // closed with the next answer
+	consul  map[render.Source]word
+	heard   chan struct{} // closed with the next answer
 	refresh func(context.Context) error
 }
+
+// word is what Consul has said of a source.
+type word struct {
+	text string
+	why  error // nil: it is said
+}
+
+// UseConsul has Consul asked for what is Consul's. It is called before Run, if the node has one.
+func (k *Keeper) UseConsul(c Consul) { k.consul = c }
 
 // New returns a keeper. It starts nothing.
 func New(ask Ask, log *slog.Logger) *Keeper {
@@ -86,7 +106,7 @@ func (k *Keeper) of(t Task) *reads {
 	return r
 }
 
-// Known is what the servers have said of what a task reads, and a channel that is closed when they say something else.
+// Known is what was said of what a task reads, and a channel that is closed when something else is.
 func (k *Keeper) Known(t Task) (render.Known, <-chan struct{}, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,8 +117,16 @@ func (k *Keeper) Known(t Task) (render.Known, <-chan struct{}, error) {
 
 func (r *reads) known() (render.Known, error) {
 	out := render.Known{}
+	var refused error
+	for s, one := range r.consul {
+		if one.why == nil {
+			out[s] = one.text
+		} else if refused == nil || one.why.Error() < refused.Error() { // the same one as long as it is one
+			refused = fault.Wrap(one.why, fault.NotReady, "", "")
+		}
+	}
 	if r.answer == nil {
-		return out, nil
+		return out, refused
 	}
 	if r.answer.Refused != "" {
 		kind := fault.NotReady
@@ -110,16 +138,27 @@ func (r *reads) known() (render.Known, error) {
 	for i, v := range r.answer.Values {
 		out[r.sources[i]] = v.Values[wire.SourceText]
 	}
-	return out, nil
+	return out, refused
 }
 
-// Want has the servers asked for more that a task reads.
+// Want has the servers asked for more that a task reads, and Consul.
 func (k *Keeper) Want(t Task, more []render.Source) {
+	ofServers := slices.DeleteFunc(slices.Clone(more), render.Source.OfConsul)
+	ofConsul := slices.DeleteFunc(slices.Clone(more), func(s render.Source) bool { return !s.OfConsul() })
+	switch {
+	case len(ofConsul) == 0:
+	case k.consul != nil:
+		k.consul.Want(t, ofConsul)
+	default:
+		k.Refuse(t, ofConsul[0], fault.WithHint(
+			fault.New(fault.NotReady, "read", ofConsul[0].String(), "the node's agent speaks to no Consul"),
+			"write consul {} in the agent's configuration"))
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	r := k.of(t)
 	added := false
-	for _, s := range more {
+	for _, s := range ofServers {
 		if !slices.Contains(r.sources, s) {
 			r.sources = append(r.sources, s)
 			added = true
@@ -139,7 +178,36 @@ func (k *Keeper) move() {
 	}
 }
 
-// Follow has refresh called when the servers say something else of what a task reads, and once now; nil: nobody is.
+// Tell says what a source of Consul is.
+func (k *Keeper) Tell(t Task, s render.Source, text string) { k.hear(t, s, word{text: text}) }
+
+// Refuse says why it is not said what a source of Consul is; what was said before is forgotten.
+func (k *Keeper) Refuse(t Task, s render.Source, why error) { k.hear(t, s, word{why: why}) }
+
+func (k *Keeper) hear(t Task, s render.Source, what word) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.of(t)
+	if r.consul == nil {
+		r.consul = map[render.Source]word{}
+	}
+	if before := r.consul[s].why; before != nil && what.why != nil && before.Error() == what.why.Error() {
+		return
+	}
+	r.consul[s] = what
+	k.news(t, r)
+}
+
+// news has a task look at what was said. The caller holds the lock.
+func (k *Keeper) news(t Task, r *reads) {
+	close(r.heard)
+	r.heard = make(chan struct{})
+	if r.refresh != nil {
+		k.loop.Mark(t)
+	}
+}
+
+// Follow has refresh called when something else is said of what a task reads, and once now; nil: nobody is.
 func (k *Keeper) Follow(t Task, refresh func(context.Context) error) {
 	k.mu.Lock()
 	if refresh != nil || k.tasks[t] != nil {
@@ -153,6 +221,9 @@ func (k *Keeper) Follow(t Task, refresh func(context.Context) error) {
 
 // Forget ends that anybody is asked for a task.
 func (k *Keeper) Forget(t Task) {
+	if k.consul != nil {
+		k.consul.Forget(t)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r := k.tasks[t]; r != nil {
@@ -168,6 +239,9 @@ func (k *Keeper) Run(ctx context.Context) error {
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("look", func() error { return k.loop.Run(gctx) })
 	g.Go("ask", func() error { return k.follow(gctx) })
+	if k.consul != nil {
+		g.Go("ask Consul", func() error { return k.consul.Run(gctx) })
+	}
 	return g.Wait()
 }
 
@@ -235,10 +309,6 @@ func (k *Keeper) take(asked []wire.TaskSources, answers []wire.SourcesAnswer) {
 			continue
 		}
 		r.answer = a
-		close(r.heard)
-		r.heard = make(chan struct{})
-		if r.refresh != nil {
-			k.loop.Mark(t)
-		}
+		k.news(t, r)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/render"
 	"berth/internal/wire"
 )
@@ -174,4 +175,62 @@ func TestTasksFollowWhatTheyRead(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// asksConsul notes what Consul is asked for.
+type asksConsul struct{ wants, forgotten []string }
+
+func (c *asksConsul) Want(t Task, more []render.Source) {
+	for _, s := range more {
+		c.wants = append(c.wants, t.Name+" "+s.Name)
+	}
+}
+
+func (c *asksConsul) Forget(t Task) { c.forgotten = append(c.forgotten, t.Name) }
+
+func (c *asksConsul) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+
+// Given a task that reads of the servers and of Consul, then each is asked for its own; what Consul says has the task
+// looked at, and what it refuses is said until it says it; and on a node without Consul that is said.
+func TestEachIsAskedForItsOwn(t *testing.T) {
+	a := render.Source{Kind: render.ConsulKey, Name: "a"}
+	c := &asksConsul{}
+	k := New(nil, slog.New(slog.DiscardHandler))
+	k.UseConsul(c)
+	k.Want(web, []render.Source{one, a})
+	if r := k.tasks[web]; !slices.Equal(r.sources, []render.Source{one}) || !slices.Equal(c.wants, []string{"web a"}) {
+		t.Errorf("the servers are asked for %v, Consul for %v", r.sources, c.wants)
+	}
+	_, heard, err := k.Known(web)
+	if err != nil {
+		t.Error(err)
+	}
+	told := func(of <-chan struct{}) bool {
+		select {
+		case <-of:
+			return true
+		default:
+			return false
+		}
+	}
+	k.Refuse(web, a, errors.New("denied"))
+	known, again, err := k.Known(web)
+	if !told(heard) || !fault.Has(err, fault.NotReady) || len(known) != 0 {
+		t.Errorf("%v, %v", known, err)
+	}
+	if k.Refuse(web, a, errors.New("denied")); told(again) {
+		t.Error("the same refusal is news")
+	}
+	k.Tell(web, a, "1")
+	if known, _, err := k.Known(web); !told(again) || err != nil || known[a] != "1" {
+		t.Errorf("%v, %v", known, err)
+	}
+	if k.Forget(web); !slices.Equal(c.forgotten, []string{"web"}) {
+		t.Errorf("forgotten are %v", c.forgotten)
+	}
+	without := New(nil, slog.New(slog.DiscardHandler))
+	without.Want(web, []render.Source{a})
+	if _, _, err := without.Known(web); !fault.Has(err, fault.NotReady) {
+		t.Errorf("on a node without Consul: %v", err)
+	}
 }

@@ -32,6 +32,9 @@ var (
 // ConsulTokenFile is where a task finds its token of Consul, in its secrets directory.
 const ConsulTokenFile = "consul_token"
 
+// ConsulTokenIn is the token of Consul that a task has in its directory; empty: it has none.
+func ConsulTokenIn(taskDir string) redact.Secret { return tokenIn(taskDir, ConsulTokenFile) }
+
 // Name implements hook.Hook.
 func (*ConsulToken) Name() string { return "consul_token" }
 

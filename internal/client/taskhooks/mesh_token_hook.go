@@ -167,8 +167,10 @@ const mostToken = 1 << 10
 
 // readToken is the token in a file of the task's secrets directory; empty: there is none, or the task has laid
 // something else there.
-func readToken(t *hook.Task, name string) redact.Secret {
-	root, err := os.OpenRoot(t.TaskDir)
+func readToken(t *hook.Task, name string) redact.Secret { return tokenIn(t.TaskDir, name) }
+
+func tokenIn(taskDir, name string) redact.Secret {
+	root, err := os.OpenRoot(taskDir)
 	if err != nil {
 		return redact.Secret{}
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,15 +145,22 @@ func waitsFor(out *render.Rendering, refused error) string {
 	for _, s := range out.Waits {
 		names = append(names, s.String())
 	}
+	who := "the servers"
+	switch ofConsul := slices.ContainsFunc(out.Asks, render.Source.OfConsul); {
+	case ofConsul && slices.ContainsFunc(out.Asks, func(s render.Source) bool { return !s.OfConsul() }):
+		who += " and Consul"
+	case ofConsul:
+		who = "Consul"
+	}
 	switch {
 	case refused != nil:
-		return "waits for the servers: " + refused.Error()
+		return "waits for " + who + ": " + refused.Error()
 	case len(out.Asks) > 0:
 		names = names[:0]
 		for _, s := range out.Asks {
 			names = append(names, s.String())
 		}
-		return "waits for the servers to say what there is of " + strings.Join(names, ", ")
+		return "waits for " + who + " to say what there is of " + strings.Join(names, ", ")
 	}
 	return "waits for " + strings.Join(names, ", ") + ", which is not there"
 }

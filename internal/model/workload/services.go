@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"berth/internal/base/pattern"
+	"berth/internal/base/render"
 	"berth/internal/model/job"
 )
 
@@ -51,7 +52,7 @@ func (m Meant) Give(j *job.Job) {
 		for n, t := range group.Tasks {
 			task := *t
 			task.Services = give(t.Name, t.Services)
-			if m.Tasks != nil && g.AsksConsul() && !t.Kind.Proxies() && !hasForConsul(t) {
+			if m.Tasks != nil && (g.AsksConsul() || ReadsConsul(t)) && !t.Kind.Proxies() && !hasForConsul(t) {
 				id := *m.Tasks
 				id.Name = ForConsul
 				task.Identities = append(slices.Clone(t.Identities), &id)
@@ -64,4 +65,16 @@ func (m Meant) Give(j *job.Job) {
 
 func hasForConsul(t *job.Task) bool {
 	return slices.ContainsFunc(t.Identities, func(id *job.WorkloadIdentity) bool { return id.Name == ForConsul })
+}
+
+// ReadsConsul reports whether a template of a task, as the job has it, reads Consul. What is in a file that is yet to
+// come is not known.
+func ReadsConsul(t *job.Task) bool {
+	return slices.ContainsFunc(t.Templates, func(tmpl *job.Template) bool {
+		return render.ReadsConsul(render.Template{
+			Text:  tmpl.EmbeddedTmpl,
+			Left:  tmpl.LeftDelim,
+			Right: tmpl.RightDelim,
+		})
+	})
 }

@@ -50,7 +50,7 @@ func TestServicesOfConsulAreGivenIdentities(t *testing.T) {
 }
 
 // TestTasksBesideServicesOfConsulAreGivenAnIdentityForIt: each that has none of that name; not the proxies of the mesh,
-// which act as their service, nor the tasks of groups that have nothing in Consul.
+// which act as their service, nor the tasks of groups that have nothing in Consul and whose templates read nothing of it.
 func TestTasksBesideServicesOfConsulAreGivenAnIdentityForIt(t *testing.T) {
 	own := &job.WorkloadIdentity{Name: workload.ForConsul, TTL: time.Minute}
 	other := &job.WorkloadIdentity{Name: "vault"}
@@ -64,7 +64,10 @@ func TestTasksBesideServicesOfConsulAreGivenAnIdentityForIt(t *testing.T) {
 				{Name: "proxy", Kind: job.KindOf(job.RoleProxy, "web")},
 			},
 		},
-		{Tasks: []*job.Task{{Name: "alone"}}},
+		{Tasks: []*job.Task{{Name: "alone"}, {Name: "reads", Templates: []*job.Template{
+			{EmbeddedTmpl: `{{ key "of the servers" }}`, LeftDelim: "[[", RightDelim: "]]"},
+			{EmbeddedTmpl: `[[ key "a" ]]`, LeftDelim: "[[", RightDelim: "]]"},
+		}}}},
 	}}
 	meant := workload.Meant{Tasks: &job.WorkloadIdentity{Audience: []string{"consul.io"}}}
 	for range 2 {
@@ -79,6 +82,9 @@ func TestTasksBesideServicesOfConsulAreGivenAnIdentityForIt(t *testing.T) {
 			len(j.TaskGroups[1].Tasks[0].Identities) != 0 {
 			t.Error("others have some, too")
 		}
+	}
+	if given := j.TaskGroups[1].Tasks[1].Identities; len(given) != 1 || given[0].Name != workload.ForConsul {
+		t.Errorf("who reads Consul has %+v", given)
 	}
 	if len(shared.Identities) != 1 || meant.Tasks.Name != "" {
 		t.Error("what is shared was changed")

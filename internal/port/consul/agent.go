@@ -237,6 +237,7 @@ type request struct {
 	timeout time.Duration
 }
 
+// call sends a request. What Consul answers has a header, a refusal, too: it says at which index something is not there.
 func (a *Agent) call(ctx context.Context, r request) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.timeout, a.timeout))
 	defer cancel()
@@ -269,7 +270,7 @@ func (a *Agent) call(ctx context.Context, r request) (http.Header, error) {
 		return nil, fault.Wrap(err, fault.Unavailable, "read the answer of Consul at", a.shown)
 	}
 	if reply.StatusCode != http.StatusOK {
-		return nil, a.refused(reply.StatusCode, r.path, text)
+		return reply.Header, a.refused(reply.StatusCode, r.path, text)
 	}
 	if r.into == nil {
 		return reply.Header, nil

@@ -1,6 +1,7 @@
 package consul
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -65,7 +66,8 @@ func (a *Agent) Found(
 	return out, index, err
 }
 
-// later reads what is at a later index than one, or with 0 what there is, and returns its index.
+// later reads what is at a later index than one, or with 0 what there is, and returns its index: that of what is not
+// there, too.
 func (a *Agent) later(ctx context.Context, r request, after uint64, wait time.Duration) (uint64, error) {
 	if after > 0 {
 		// Consul adds up to a sixteenth of the time.
@@ -74,11 +76,11 @@ func (a *Agent) later(ctx context.Context, r request, after uint64, wait time.Du
 		r.query.Set("wait", strconv.FormatInt(wait.Milliseconds(), 10)+"ms")
 	}
 	header, err := a.call(ctx, r)
-	if err != nil {
+	if err != nil && !fault.Has(err, fault.NotFound) {
 		return 0, err
 	}
-	index, err := strconv.ParseUint(header.Get("X-Consul-Index"), 10, 64)
-	return index, fault.Wrap(err, fault.Internal, "read X-Consul-Index of", a.shown)
+	index, wrong := strconv.ParseUint(header.Get("X-Consul-Index"), 10, 64)
+	return index, cmp.Or(err, fault.Wrap(wrong, fault.Internal, "read X-Consul-Index of", a.shown))
 }
 
 // serfHealth is the check by which agents of Consul say of each other that they live.

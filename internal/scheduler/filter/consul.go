@@ -1,15 +1,20 @@
 package filter
 
 import (
+	"slices"
+
 	"berth/internal/model/consul"
 	"berth/internal/model/node"
+	"berth/internal/model/workload"
 )
 
-// Consul passes nodes that can register services in Consul, for groups that have some to be found there.
+// Consul passes nodes that speak to Consul, for groups that are to be found there, or whose templates read it.
 type Consul struct{}
 
 // Prepare implements Filter.
-func (Consul) Prepare(r *Request) bool { return r.Group.AsksConsul() }
+func (Consul) Prepare(r *Request) bool {
+	return r.Group.AsksConsul() || slices.ContainsFunc(r.Group.Tasks, workload.ReadsConsul)
+}
 
 // Check implements Filter.
 func (Consul) Check(n *node.Node) string {
@@ -21,6 +26,7 @@ func (Consul) Check(n *node.Node) string {
 
 // Explain implements Filter.
 func (Consul) Explain(*node.Node) (string, string) {
-	return "a service has provider = \"consul\", as one without provider has, and the node's agent speaks to no Consul",
-		"write provider = \"nomad\" in its services, or consul {} in the agent's configuration"
+	return "a service has provider = \"consul\", as one without provider has, or a template reads Consul, and the node's " +
+			"agent speaks to no Consul",
+		"write provider = \"nomad\" in its services and read no Consul, or write consul {} in the agent's configuration"
 }
