@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -104,7 +105,7 @@ type Pair struct {
 
 // Found is an instance of a service of Consul.
 type Found struct {
-	ID, Name, Node, NodeID, NodeAddress, NodeDatacenter, Status string
+	ID, Name, Node, NodeID, NodeAddress, Status string
 
 	Address               string // of its node where it has none of its own
 	Port                  int
@@ -149,6 +150,9 @@ func (r *reading) consul() []function {
 			}
 			var list []Found
 			_, err := r.lookConsul(Source{Kind: ConsulService, Name: name}, &list)
+			for i := range list {
+				list[i].Address = cmp.Or(list[i].Address, list[i].NodeAddress)
+			}
 			return list, err
 		}},
 		{"services", func(in ...string) ([]ServiceName, error) {

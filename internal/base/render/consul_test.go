@@ -20,17 +20,18 @@ func TestWhatFunctionsOfConsulGive(t *testing.T) {
 		{Kind: ConsulService, Name: "w|any"}: `[{"ID":"i","Status":"critical","NodeMeta":{"k":"v"}}]`,
 	}
 	for text, want := range map[string]string{
-		`{{ key "a" }}`: "one",
-		`{{ keyExists "a" }} {{ keyExists "empty" }} {{ keyExists "none" }}`:                        "true true false",
 		`{{ keyOrDefault "a" "x" }} {{ keyOrDefault "empty" "y" }} {{ "z" | keyOrDefault "none" }}`: "one y z",
-		`{{ range ls "app" }}{{ .Key }}={{ .Value }}@{{ .ModifyIndex }} {{ .Path }}{{ end }}`:       "port=80@7 app/port",
-		`{{ range tree "app" }}{{ .Key }}:{{ .Flags }} {{ end }}`:                                   "port:0 db/host:3 ",
-		`{{ range safeTree "app" }}{{ .Key }} {{ end }}{{ len (safeLs "app") }}`:                    "port db/host 1",
-		`{{ tree "app" | explode | toJSON }}`:                                                       `{"db":{"host":"h"},"port":"80"}`,
-		`{{ range service "web" }}{{ .Name }} {{ .Address }}:{{ .Port }}{{ end }}`:                  "web 10.0.0.1:80",
-		`{{ range service "w" "any" }}{{ .ID }} {{ .Status }} {{ .NodeMeta.k }}{{ end }}`:           "i critical v",
-		`{{ range $t, $s := service "web" | byTag }}{{ $t }}{{ len $s }}{{ end }}`:                  "x1y1",
-		`{{ range services }}{{ .Name }}{{ .Tags | join "," }}{{ end }}`:                            "webx",
+
+		`{{ key "a" }}`: "one",
+		`{{ keyExists "a" }} {{ keyExists "empty" }} {{ keyExists "none" }}`:                  "true true false",
+		`{{ range ls "app" }}{{ .Key }}={{ .Value }}@{{ .ModifyIndex }} {{ .Path }}{{ end }}`: "port=80@7 app/port",
+		`{{ range tree "app" }}{{ .Key }}:{{ .Flags }} {{ end }}`:                             "port:0 db/host:3 ",
+		`{{ range safeTree "app" }}{{ .Key }} {{ end }}{{ len (safeLs "app") }}`:              "port db/host 1",
+		`{{ tree "app" | explode | toJSON }}`:                                                 `{"db":{"host":"h"},"port":"80"}`,
+		`{{ range service "web" }}{{ .Name }} {{ .Address }}:{{ .Port }}{{ end }}`:            "web 10.0.0.1:80",
+		`{{ range service "w" "any" }}{{ .ID }} {{ .Status }} {{ .NodeMeta.k }}{{ end }}`:     "i critical v",
+		`{{ range $t, $s := service "web" | byTag }}{{ $t }}{{ len $s }}{{ end }}`:            "x1y1",
+		`{{ range services }}{{ .Name }}{{ .Tags | join "," }}{{ end }}`:                      "webx",
 	} {
 		out, err := Execute(Template{Name: "t", Text: text}, Values{Known: known})
 		if err != nil || string(out.Data) != want {
@@ -88,7 +89,8 @@ func TestWhatConsulIsAskedForIsRead(t *testing.T) {
 		`{{ services "@a" "@b" }}`: "takes a datacenter",
 		`{{ "a" | byTag }}`:        "takes the instances",
 	} {
-		if _, err := Execute(Template{Name: "t", Text: text}, Values{}); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := Execute(Template{Name: "t", Text: text}, Values{})
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}

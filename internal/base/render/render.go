@@ -1,6 +1,6 @@
 // Package render owns the text of templates: the language of Go's text/template with a small set of functions that
-// read nothing but the task's environment, and of the servers and of Consul what they have said before. The template hook renders by
-// it, in children (base/confined), and servers check by it what they are given.
+// read nothing but the task's environment, and of the servers and Consul what they have said before. The template hook
+// renders by it, in children (base/confined), and servers check by it what they are given.
 package render
 
 import (

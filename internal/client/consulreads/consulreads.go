@@ -18,9 +18,9 @@ import (
 // Bounds of what is asked at a time. An agent of Consul takes 200 connections of a machine.
 const (
 	atOnce = 64
-	// wait is how long a call blocks while nothing changes, and turn while more is to be asked than may be at once.
-	wait = 5 * time.Minute
-	turn = 2 * time.Second
+	// wait is how long a call blocks while nothing changes, and share while more is to be asked than may be at once.
+	wait  = 5 * time.Minute
+	share = 2 * time.Second
 	// rest is how long a source is left alone that has just changed.
 	rest = 200 * time.Millisecond
 )
@@ -66,7 +66,7 @@ type watch struct {
 type seen struct {
 	text    string
 	index   uint64
-	told    bool
+	known   bool // something was heard
 	failing bool
 	cancel  context.CancelFunc // of the call under way; nil: there is none
 }
@@ -169,7 +169,7 @@ func (k *Keeper) begin(ctx context.Context, w watch) (context.Context, uint64, t
 	call, cancel := context.WithCancel(ctx)
 	one.cancel = cancel
 	if len(k.watched) > atOnce {
-		return call, one.index, turn
+		return call, one.index, share
 	}
 	return call, one.index, wait
 }
@@ -182,11 +182,12 @@ func (k *Keeper) heard(w watch, text string, index uint64) {
 	if one == nil {
 		return
 	}
-	news := !one.told || one.failing || one.text != text
+	news := !one.known || one.failing || one.text != text
 	if index < one.index {
 		index = 0
 	}
-	one.text, one.index, one.told, one.failing = text, index, true, false
+	one.text, one.index = text, index
+	one.known, one.failing = true, false
 	if news {
 		k.cfg.To.Tell(w.task, w.source, text)
 	}
@@ -201,9 +202,9 @@ func (k *Keeper) failed(w watch, why error) {
 	if one == nil {
 		return
 	}
-	first := one.told
+	first := one.known
 	for other, of := range k.watched {
-		if other.task == w.task && of.failing && of.told {
+		if other.task == w.task && of.failing && of.known {
 			first = false
 		}
 	}
@@ -211,7 +212,7 @@ func (k *Keeper) failed(w watch, why error) {
 	if first {
 		k.cfg.Say(w.task, "What was rendered stays: "+why.Error())
 	}
-	if !one.told {
+	if !one.known {
 		k.cfg.To.Refuse(w.task, w.source, why)
 	}
 }

@@ -50,7 +50,8 @@ func (f *fake) Read(ctx context.Context, s render.Source, after uint64, wait tim
 	f.calls++
 	f.busy++
 	f.most = max(f.most, f.busy)
-	text, index, why, now := f.of[s.Name], f.index, f.why, f.now
+	text, index := f.of[s.Name], f.index
+	why, now := f.why, f.now
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
@@ -146,7 +147,7 @@ func TestWhatChangesIsPassedOn(t *testing.T) {
 }
 
 // TestWhatWasSaidStaysWhileConsulIsAway: the events of a task say that once, however much it reads and however long it
-// takes; who was told nothing yet hears why; and what came meanwhile is passed on when Consul is back, which may have
+// takes; who has nothing yet hears why; and what came meanwhile is passed on when Consul is back, which may have
 // begun to count anew.
 func TestWhatWasSaidStaysWhileConsulIsAway(t *testing.T) {
 	play(t, func(f *fake, k *Keeper) {

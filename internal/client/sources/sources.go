@@ -1,7 +1,7 @@
-// Package sources owns what is said of what the templates of this node's tasks read. It asks the servers for all tasks in
-// one call, which blocks until something is another thing, has Consul asked for what is Consul's, and has those tasks
-// looked at again of which something is another thing. Only the client's composition makes it; hooks see what they need
-// of it.
+// Package sources owns what is said of what the templates of this node's tasks read. It asks the servers for all tasks
+// in one call, which blocks until something is another thing, has Consul asked for what is Consul's, and has those
+// tasks looked at again of which something is another thing. Only the client's composition makes it; hooks see what
+// they need of it.
 package sources
 
 import (
@@ -69,7 +69,7 @@ type reads struct {
 // word is what Consul has said of a source.
 type word struct {
 	text string
-	why  error // nil: it is said
+	why  string // it is not said; empty: it is
 }
 
 // UseConsul has Consul asked for what is Consul's. It is called before Run, if the node has one.
@@ -118,12 +118,16 @@ func (k *Keeper) Known(t Task) (render.Known, <-chan struct{}, error) {
 func (r *reads) known() (render.Known, error) {
 	out := render.Known{}
 	var refused error
+	why := ""
 	for s, one := range r.consul {
-		if one.why == nil {
+		if one.why == "" {
 			out[s] = one.text
-		} else if refused == nil || one.why.Error() < refused.Error() { // the same one as long as it is one
-			refused = fault.Wrap(one.why, fault.NotReady, "", "")
+		} else if why == "" || one.why < why { // of several always the same
+			why = one.why
 		}
+	}
+	if why != "" {
+		refused = fault.New(fault.NotReady, "", "", why)
 	}
 	if r.answer == nil {
 		return out, refused
@@ -182,7 +186,7 @@ func (k *Keeper) move() {
 func (k *Keeper) Tell(t Task, s render.Source, text string) { k.hear(t, s, word{text: text}) }
 
 // Refuse says why it is not said what a source of Consul is; what was said before is forgotten.
-func (k *Keeper) Refuse(t Task, s render.Source, why error) { k.hear(t, s, word{why: why}) }
+func (k *Keeper) Refuse(t Task, s render.Source, why error) { k.hear(t, s, word{why: why.Error()}) }
 
 func (k *Keeper) hear(t Task, s render.Source, what word) {
 	k.mu.Lock()
@@ -191,7 +195,7 @@ func (k *Keeper) hear(t Task, s render.Source, what word) {
 	if r.consul == nil {
 		r.consul = map[render.Source]word{}
 	}
-	if before := r.consul[s].why; before != nil && what.why != nil && before.Error() == what.why.Error() {
+	if what.why != "" && r.consul[s] == what {
 		return
 	}
 	r.consul[s] = what

@@ -205,7 +205,7 @@ func TestEachIsAskedForItsOwn(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	told := func(of <-chan struct{}) bool {
+	closed := func(of <-chan struct{}) bool {
 		select {
 		case <-of:
 			return true
@@ -215,14 +215,14 @@ func TestEachIsAskedForItsOwn(t *testing.T) {
 	}
 	k.Refuse(web, a, errors.New("denied"))
 	known, again, err := k.Known(web)
-	if !told(heard) || !fault.Has(err, fault.NotReady) || len(known) != 0 {
+	if !closed(heard) || !fault.Has(err, fault.NotReady) || len(known) != 0 {
 		t.Errorf("%v, %v", known, err)
 	}
-	if k.Refuse(web, a, errors.New("denied")); told(again) {
+	if k.Refuse(web, a, errors.New("denied")); closed(again) {
 		t.Error("the same refusal is news")
 	}
 	k.Tell(web, a, "1")
-	if known, _, err := k.Known(web); !told(again) || err != nil || known[a] != "1" {
+	if known, _, err := k.Known(web); !closed(again) || err != nil || known[a] != "1" {
 		t.Errorf("%v, %v", known, err)
 	}
 	if k.Forget(web); !slices.Equal(c.forgotten, []string{"web"}) {

@@ -192,7 +192,7 @@ func TestWhatATemplateMayNotDoIsRefusedByName(t *testing.T) {
 		tmpl job.Template
 		want string
 	}{
-		"an unknown function": {job.Template{EmbeddedTmpl: `{{ key "x" }}`, DestPath: "local/f"},
+		"an unknown function": {job.Template{EmbeddedTmpl: `{{ caRoots }}`, DestPath: "local/f"},
 			`template 1 ("local/f") of task "web"`},
 		"a way out": {job.Template{EmbeddedTmpl: "x", DestPath: "../../f"},
 			"outside the task's directories"},

@@ -50,7 +50,7 @@ func TestServicesOfConsulAreGivenIdentities(t *testing.T) {
 }
 
 // TestTasksBesideServicesOfConsulAreGivenAnIdentityForIt: each that has none of that name; not the proxies of the mesh,
-// which act as their service, nor the tasks of groups that have nothing in Consul and whose templates read nothing of it.
+// which act as their service, nor tasks of groups that have nothing in Consul, unless their templates read it.
 func TestTasksBesideServicesOfConsulAreGivenAnIdentityForIt(t *testing.T) {
 	own := &job.WorkloadIdentity{Name: workload.ForConsul, TTL: time.Minute}
 	other := &job.WorkloadIdentity{Name: "vault"}

@@ -237,7 +237,7 @@ type request struct {
 	timeout time.Duration
 }
 
-// call sends a request. What Consul answers has a header, a refusal, too: it says at which index something is not there.
+// call sends a request. A refusal has a header, too: it says at which index something is not there.
 func (a *Agent) call(ctx context.Context, r request) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(r.timeout, a.timeout))
 	defer cancel()

@@ -112,7 +112,7 @@ func escaped(path string) string {
 // entryShape is an instance of a service with its node and checks, as Consul writes it.
 type entryShape struct {
 	Node struct {
-		ID, Node, Address, Datacenter string
+		ID, Node, Address string
 
 		Meta map[string]string
 	}
@@ -139,18 +139,17 @@ func (a *Agent) instances(ctx context.Context, r request, of render.Asked, after
 			continue
 		}
 		out = append(out, render.Found{
-			ID:             e.Service.ID,
-			Name:           e.Service.Service,
-			Node:           e.Node.Node,
-			NodeID:         e.Node.ID,
-			NodeAddress:    e.Node.Address,
-			NodeDatacenter: e.Node.Datacenter,
-			Status:         status,
-			Address:        cmp.Or(e.Service.Address, e.Node.Address),
-			Port:           e.Service.Port,
-			Tags:           e.Service.Tags,
-			ServiceMeta:    e.Service.Meta,
-			NodeMeta:       e.Node.Meta,
+			ID:          e.Service.ID,
+			Name:        e.Service.Service,
+			Node:        e.Node.Node,
+			NodeID:      e.Node.ID,
+			NodeAddress: e.Node.Address,
+			Status:      status,
+			Address:     e.Service.Address,
+			Port:        e.Service.Port,
+			Tags:        e.Service.Tags,
+			ServiceMeta: e.Service.Meta,
+			NodeMeta:    e.Node.Meta,
 		})
 	}
 	slices.SortFunc(out, func(x, y render.Found) int {

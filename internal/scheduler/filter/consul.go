@@ -26,7 +26,8 @@ func (Consul) Check(n *node.Node) string {
 
 // Explain implements Filter.
 func (Consul) Explain(*node.Node) (string, string) {
-	return "a service has provider = \"consul\", as one without provider has, or a template reads Consul, and the node's " +
-			"agent speaks to no Consul",
-		"write provider = \"nomad\" in its services and read no Consul, or write consul {} in the agent's configuration"
+	return "a service has provider = \"consul\", as one without provider has, or a template reads Consul, and the " +
+			"node's agent speaks to no Consul",
+		"write provider = \"nomad\" in its services and nomadVar in templates, or consul {} in the agent's " +
+			"configuration"
 }
