@@ -174,7 +174,8 @@ func (k *Keeper) begin(ctx context.Context, w watch) (context.Context, uint64, t
 	return call, one.index, wait
 }
 
-// heard passes on what Consul says, if it is something else. An index that goes back is of a Consul that began anew.
+// heard passes on what Consul says, if it is something else. The next call goes on from the index of this one, also
+// when that is lower than one before: Consul began anew then.
 func (k *Keeper) heard(w watch, text string, index uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -183,9 +184,6 @@ func (k *Keeper) heard(w watch, text string, index uint64) {
 		return
 	}
 	news := !one.known || one.failing || one.text != text
-	if index < one.index {
-		index = 0
-	}
 	one.text, one.index = text, index
 	one.known, one.failing = true, false
 	if news {
