@@ -145,8 +145,12 @@ var jobAllocs = calls.Read(wire.JobAllocs, func(r *calls.Request) (*wire.JobAllo
 	return &wire.JobAllocsRequest{Query: q, Job: ids.Job(r.PathValue("id")), All: r.Flag("all")}, err
 }, allocLines)
 
-var jobEvals = calls.Read(wire.JobEvals, calls.ByName, func(_ *calls.Request, out *wire.List[*eval.Eval]) (any, error) {
-	return calls.Rows(out.Items, evalRow), nil
+var jobEvals = calls.Read(wire.JobEvals, func(r *calls.Request) (*wire.JobEvalsRequest, error) {
+	q, err := r.Query()
+	return &wire.JobEvalsRequest{Query: q, ID: ids.Job(r.PathValue("id")), Open: r.Flag("open")}, err
+}, func(r *calls.Request, out *wire.List[*eval.Eval]) (any, error) {
+	items, err := calls.Filtered(r, out.Items, evalRow)
+	return calls.Rows(items, evalRow), err
 })
 
 func deploymentDone(out *wire.DeploymentReply) (uint64, any) {

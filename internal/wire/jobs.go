@@ -22,7 +22,7 @@ var (
 	JobVersions   = Unary[Ref[ids.Job], JobVersionsReply]("Job.Versions")
 	JobSubmission = Unary[JobSubmissionRequest, One[job.Submission]]("Job.Submission")
 	JobAllocs     = Unary[JobAllocsRequest, AllocListReply]("Job.Allocs")
-	JobEvals      = Unary[Ref[ids.Job], List[*eval.Eval]]("Job.Evals")
+	JobEvals      = Unary[JobEvalsRequest, List[*eval.Eval]]("Job.Evals")
 	EvalGet       = Unary[Ref[ids.Eval], EvalReply]("Eval.Get")
 	EvalList      = Unary[Query, List[*eval.Eval]]("Eval.List")
 	EvalAllocs    = Unary[Ref[ids.Eval], AllocListReply]("Eval.Allocs")
@@ -118,6 +118,13 @@ type JobAllocsRequest struct {
 	Query
 	Job ids.Job
 	All bool // also of purged predecessors with the same id
+}
+
+// JobEvalsRequest names a job in a read of its evaluations.
+type JobEvalsRequest struct {
+	Query
+	ID   ids.Job
+	Open bool // none that is over: of a job that runs for long there are many
 }
 
 // JobView is a job with what is derived from its allocs and evaluations.

@@ -21,15 +21,14 @@ import (
 func TestAJobThatIsAsWantedIsAskedForOnce(t *testing.T) {
 	const evaluation = "/v1/evaluation/e?index=5"
 	once := []string{
-		evaluation, "/v1/evaluation/e/allocations", "/v1/job/j", "/v1/job/j/allocations", "/v1/job/j/deployment",
-		"/v1/job/j/evaluations",
+		evaluation, "/v1/job/j", "/v1/job/j/allocations", "/v1/job/j/deployment", "/v1/job/j/evaluations?open=true",
 	}
 	for name, c := range map[string]struct {
 		allocations int // their index
 		want        []string
 	}{
 		"nothing changes": {allocations: 7, want: once},
-		"one changes":     {allocations: 8, want: slices.Insert(slices.Clone(once), 3, "/v1/job/j")},
+		"one changes":     {allocations: 8, want: append(slices.Clone(once), "/v1/job/j")},
 	} {
 		var mu sync.Mutex
 		var asked []string
@@ -41,6 +40,8 @@ func TestAJobThatIsAsWantedIsAskedForOnce(t *testing.T) {
 				out = &api.Job{ID: new("j"), Type: new("service"), JobModifyIndex: new(uint64(3))}
 			case strings.HasSuffix(path, "/job/j/allocations"):
 				index = c.allocations
+			case strings.HasSuffix(path, "/job/j/evaluations"):
+				path += "?" + r.URL.RawQuery
 			case strings.HasSuffix(path, "/deployment"):
 				out = nil
 			case strings.HasSuffix(path, "/evaluation/e"):

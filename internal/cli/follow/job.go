@@ -26,11 +26,15 @@ type Registered struct {
 // job has completed; or when something is not well, with an error that says what, and what comes next. What has no
 // place is reported and ends it with an Exit, unless Wait is set.
 func (f *Follower) Job(ctx context.Context, job Registered) error {
-	first, err := f.one(ctx, job.Eval, job.Namespace, job.EvalIndex)
-	if err != nil {
-		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
+	first, err := f.ended(ctx, job.Eval, job.Namespace, job.EvalIndex)
+	unplaced := err == nil && len(first.FailedTGAllocs) > 0 && !f.Wait
+	if unplaced {
+		err = f.madeBy(ctx, first, job.Namespace)
 	}
-	if len(first.FailedTGAllocs) > 0 && !f.Wait {
+	switch {
+	case err != nil:
+		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
+	case unplaced:
 		return &kit.Exit{Code: kit.ExitUnplaced}
 	}
 	t := &reporter{f: f, first: first, stories: map[string]*story{}, reported: map[string]bool{}}
@@ -41,6 +45,9 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 			return false, nil, err
 		}
 		meta := read.job
+		if last == nil {
+			f.made(first, read.allocs)
+		}
 		last = r
 		t.report(r)
 		if err := t.deployment(ctx, job, r, deployment); err != nil {
@@ -67,8 +74,9 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 
 // steps are the indexes of what was read of a job in several steps.
 type steps struct {
-	job  *api.QueryMeta // of the first: the job, whose index is that of all that belongs to it
-	rest uint64         // the highest of the others
+	job    *api.QueryMeta // of the first: the job, whose index is that of all that belongs to it
+	rest   uint64         // the highest of the others
+	allocs []*api.AllocationListStub
 }
 
 // look reads how the job stands, and its last deployment. It is an error if the version that is followed is no longer
@@ -92,7 +100,9 @@ func (f *Follower) look(
 		p.Allocations, ofAllocs, err = jobs.Allocations(ctx, job.ID, false, job.Query())
 		return kit.Doing(err, "list the allocations of", "job", job.ID)
 	}, func(ctx context.Context) (err error) {
-		p.Evaluations, ofEvals, err = jobs.Evaluations(ctx, job.ID, job.Query())
+		open := job.Query()
+		open.Params = map[string]string{"open": "true"} // one that runs for long has many that are over
+		p.Evaluations, ofEvals, err = jobs.Evaluations(ctx, job.ID, open)
 		return kit.Doing(err, "list the evaluations of", "job", job.ID)
 	}, func(ctx context.Context) (err error) {
 		deployment, ofDeployment, err = jobs.Deployment(ctx, job.ID, job.Query())
@@ -101,7 +111,7 @@ func (f *Follower) look(
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	read := &steps{job: meta, rest: max(ofAllocs.Index, ofEvals.Index, ofDeployment.Index)}
+	read := &steps{job: meta, rest: max(ofAllocs.Index, ofEvals.Index, ofDeployment.Index), allocs: p.Allocations}
 	return rollout.Assess(p, time.Now()), deployment, read, nil
 }
 

@@ -17,7 +17,7 @@ import (
 type Picture struct {
 	Job         *api.Job
 	Allocations []*api.AllocationListStub
-	Evaluations []*api.Evaluation
+	Evaluations []*api.Evaluation // those that are not over are enough
 }
 
 // Outcome is what a picture comes to.

@@ -96,12 +96,16 @@ func (e *Endpoints) jobAllocs(ctx context.Context, req *wire.JobAllocsRequest) (
 	})
 }
 
-func (e *Endpoints) jobEvals(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.List[*eval.Eval], error) {
+func (e *Endpoints) jobEvals(ctx context.Context, req *wire.JobEvalsRequest) (*wire.List[*eval.Eval], error) {
 	out := &wire.List[*eval.Eval]{}
 	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.EvalsByJob(w, req.Namespace, req.ID))
+		index := s.ReadIndex(state.Evals, modifiedEvals(all)...)
+		if req.Open {
+			all = slices.DeleteFunc(all, (*eval.Eval).Terminal)
+		}
 		fillEvals(req.Query, all, out)
-		return s.ReadIndex(state.Evals, modifiedEvals(all)...), nil
+		return index, nil
 	})
 }
 
