@@ -40,7 +40,7 @@ import (
 var version = "0.1.0-dev"
 
 func main() {
-	// The first goroutine is held on the first thread (base/privilege): each time that it waits, and a command waits for
+	// The first goroutine is held on the first thread (base/privilege): each time that it waits, as a command does for
 	// each answer, costs two switches of threads. Another one does what is to be done.
 	var code int
 	g, _ := lifecycle.NewGroup(context.Background())

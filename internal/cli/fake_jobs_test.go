@@ -23,6 +23,21 @@ func (f *fake) scene(id string) scene {
 	return plot[min(max(f.reads["job/"+id], 1), len(plot))-1]
 }
 
+// rollout is all of a scene.
+func (f *fake) rollout(id string) *api.JobRollout {
+	at := f.scene(id)
+	out := &api.JobRollout{Job: f.jobFull(id), Allocations: at.allocs}
+	for _, e := range at.evals {
+		if e.Status != "complete" {
+			out.Evaluations = append(out.Evaluations, e)
+		}
+	}
+	if list := f.deployed(); id == "roll" {
+		out.Deployment = list[0]
+	}
+	return out
+}
+
 func (f *fake) jobFull(id string) *api.Job {
 	count, kind := 1, "service"
 	switch id {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/derive/progress"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
@@ -22,7 +23,8 @@ var (
 	JobVersions   = Unary[Ref[ids.Job], JobVersionsReply]("Job.Versions")
 	JobSubmission = Unary[JobSubmissionRequest, One[job.Submission]]("Job.Submission")
 	JobAllocs     = Unary[JobAllocsRequest, AllocListReply]("Job.Allocs")
-	JobEvals      = Unary[JobEvalsRequest, List[*eval.Eval]]("Job.Evals")
+	JobRollout    = Unary[Ref[ids.Job], JobRolloutReply]("Job.Rollout")
+	JobEvals      = Unary[Ref[ids.Job], List[*eval.Eval]]("Job.Evals")
 	EvalGet       = Unary[Ref[ids.Eval], EvalReply]("Eval.Get")
 	EvalList      = Unary[Query, List[*eval.Eval]]("Eval.List")
 	EvalAllocs    = Unary[Ref[ids.Eval], AllocListReply]("Eval.Allocs")
@@ -120,11 +122,13 @@ type JobAllocsRequest struct {
 	All bool // also of purged predecessors with the same id
 }
 
-// JobEvalsRequest names a job in a read of its evaluations.
-type JobEvalsRequest struct {
-	Query
-	ID   ids.Job
-	Open bool // none that is over: of a job that runs for long there are many
+// JobRolloutReply is all by which one can tell how far a job is on its way to what is wanted of it, at one index.
+type JobRolloutReply struct {
+	Meta
+	Job        *JobView // nil: there is none
+	Allocs     AllocListReply
+	Evals      []*eval.Eval // that are not over
+	Deployment *progress.View
 }
 
 // JobView is a job with what is derived from its allocs and evaluations.

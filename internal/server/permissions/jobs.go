@@ -46,7 +46,8 @@ var jobs = []entry{
 	}),
 	asks(wire.JobGet, readsJob),
 	asks(wire.JobVersions, readsJob),
-	asks(wire.JobEvals, func(r *wire.JobEvalsRequest, _ *state.Snap) []need { return in(r.Namespace, acl.ReadJob) }),
+	asks(wire.JobRollout, readsJob),
+	asks(wire.JobEvals, readsJob),
 	// What its own job offers, a task may know without a rule.
 	asks(wire.JobServices, func(r *wire.Ref[ids.Job], _ *state.Snap) []need {
 		n := in(r.Namespace, acl.ReadJob)
