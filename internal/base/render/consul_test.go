@@ -28,7 +28,8 @@ func TestWhatFunctionsOfConsulGive(t *testing.T) {
 		`{{ range tree "app" }}{{ .Key }}:{{ .Flags }} {{ end }}`:                             "port:0 db/host:3 ",
 		`{{ range safeTree "app" }}{{ .Key }} {{ end }}{{ len (safeLs "app") }}`:              "port db/host 1",
 
-		`{{ tree "app" | explode | toJSON }}`:                                             `{"db":{"host":"h"},"port":"80"}`,
+		`{{ tree "app" | explode | toJSON }}`: `{"db":{"host":"h"},"port":"80"}`,
+
 		`{{ range service "web" }}{{ .Name }} {{ .Address }}:{{ .Port }}{{ end }}`:        "web 10.0.0.1:80",
 		`{{ range service "w" "any" }}{{ .ID }} {{ .Status }} {{ .NodeMeta.k }}{{ end }}`: "i critical v",
 		`{{ range $t, $s := service "web" | byTag }}{{ $t }}{{ len $s }}{{ end }}`:        "x1y1",

@@ -48,8 +48,8 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 			`there is no signal "SIGFOO" (there are SIGINT, SIGTERM)`, ""},
 		{"template's signal",
 			job.Task{Driver: "exec", Templates: []*job.Template{{ChangeSignal: "SIGBAR"}}}, `no signal "SIGBAR"`, ""},
-		{"function", job.Task{Driver: "exec", Templates: []*job.Template{{EmbeddedTmpl: `{{ key "a" }}`}}},
-			`template 1 (""): at 1:3 the function "key" is not built yet`, ""},
+		{"function", job.Task{Driver: "exec", Templates: []*job.Template{{EmbeddedTmpl: `{{ secret "a" }}`}}},
+			`template 1 (""): at 1:3 the function "secret" is not built yet`, ""},
 		{"a driver that is not well", job.Task{Driver: "raw_exec"}, "",
 			`"raw_exec" of task "t" in group "g" is healthy on no node, on node one because: the agent is not root; the job`},
 		{"a driver of others", job.Task{Driver: "docker"}, "",
@@ -84,7 +84,7 @@ func TestWhatCannotRunIsRefusedAsFarAsReadyNodesKnow(t *testing.T) {
 		Driver:     "exec",
 		KillSignal: "SIGFOO",
 		Config:     map[string]any{"commnd": "x"},
-		Templates:  []*job.Template{{EmbeddedTmpl: `{{ key "a" }}{{ service "a" }}`}},
+		Templates:  []*job.Template{{EmbeddedTmpl: `{{ secret "a" }}{{ nodes }}`}},
 	}}}}}
 	_, err := Job(c.Store.Snapshot(), bad)
 	if all := Each(err); len(all) != 5 || !fault.Has(err, fault.NotFound) {
