@@ -82,6 +82,10 @@ func TestLimitsOnAHybridNodeAreWrittenSo(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	join, back := g.Joins()
+	for i := range join {
+		r.log.WriteString("join " + join[i] + " and go back to " + back[i] + "\n")
+	}
 	golden(t, "testdata/hybrid.txt", r.log.String())
 }
 
