@@ -134,8 +134,8 @@ func TestDevicesOfANode(t *testing.T) {
 }
 
 // TestADeviceThatItsPluginRefuses: given a device that breaks, which its plugin has not yet said, when a task is given
-// it, then the plugin refuses, the task's events say so with the plugin's reason, no process is started, and the node is
-// not asked again by itself; once the device is mended, it is by the command that the job's status names.
+// it, then the plugin refuses, the task's events say so with the plugin's reason, no process is started, and the node
+// is not asked again by itself; once the device is mended, it is by the command that the job's status names.
 func TestADeviceThatItsPluginRefuses(t *testing.T) {
 	m, devs := withDevices(t, `period = "1h"`)
 	unit := filepath.Join(devs, "unit0")

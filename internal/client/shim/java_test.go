@@ -77,7 +77,9 @@ func TestAJavaMachineReachesNothingOfTheNode(t *testing.T) {
 		for (String l : java.nio.file.Files.readAllLines(java.nio.file.Path.of("/proc/self/status")))
 			if (l.startsWith("Uid:") || l.startsWith("CapEff:") || l.startsWith("NoNewPrivs:")) System.out.println(l); }
 		public static void premain(String a) { System.out.println("premain"); } }`
-	for name, text := range map[string]string{"Main.java": program, "manifest": "Premain-Class: Main\n", "options": "Main"} {
+	for name, text := range map[string]string{
+		"Main.java": program, "manifest": "Premain-Class: Main\n", "options": "Main",
+	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +104,9 @@ func TestAJavaMachineReachesNothingOfTheNode(t *testing.T) {
 	} {
 		tc := drivertest.Config(t, tempDir(t), ids.Alloc(ids.New()), "app", "")
 		tool(t, "cp", agent, filepath.Join(tc.TaskDir, "local"))
-		tc.User, tc.Resources.MemoryMB, tc.Config = "nobody", 256, c.config
+		tc.User = "nobody"
+		tc.Resources.MemoryMB = 256
+		tc.Config = c.config
 		if c.env != "" {
 			tc.Env["JAVA_TOOL_OPTIONS"] = c.env
 		}

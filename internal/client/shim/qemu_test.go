@@ -149,9 +149,19 @@ func onTopOf(base string) []byte {
 		Format                          [8]byte
 		End                             uint64
 	}{
-		Magic: 0x514649fb, Version: 2, BaseAt: 256, BaseLength: uint32(len(base)), ClusterBits: 16, Size: 512,
-		L1Length: 1, L1At: 3 * cluster, CountsAt: cluster, CountsClusters: 1,
-		FormatIs: 0xe2792aca, FormatLength: 3, Format: [8]byte{'r', 'a', 'w'},
+		Magic:          0x514649fb,
+		Version:        2,
+		BaseAt:         256,
+		BaseLength:     uint32(len(base)),
+		ClusterBits:    16,
+		Size:           512,
+		L1Length:       1,
+		L1At:           3 * cluster,
+		CountsAt:       cluster,
+		CountsClusters: 1,
+		FormatIs:       0xe2792aca,
+		FormatLength:   3,
+		Format:         [8]byte{'r', 'a', 'w'},
 	}
 	image := make([]byte, 4*cluster)
 	if _, err := binary.Encode(image, binary.BigEndian, header); err != nil {
@@ -215,16 +225,17 @@ func TestAMachineReachesNothingOfTheNode(t *testing.T) {
 		"a link": {disk: func(path string) error {
 			return errors.Join(os.Remove(path), os.Symlink(outside, path))
 		}, says: absent},
-		"what it lies on":         {disk: image(onTopOf(outside)), says: absent},
-		"passwords":               {disk: image(onTopOf("/etc/shadow")), says: absent},
-		"a way up":                {disk: image(onTopOf("../../../../../.." + outside)), says: absent},
-		"by a process":            {disk: image(onTopOf("/proc/1/root" + outside)), says: "Permission denied"},
-		"a second disk":           {args: []any{"-hdb", outside}, says: absent},
-		"a device of the node":    {args: []any{"-hdb", ownDisk(t, 1<<20)}, says: absent},
-		"its network":             {args: []any{"-nic", "tap,script=no,downscript=no"}, says: absent},
-		"a socket of the node":    {args: []any{"-chardev", "socket,id=a,path=" + socket}, says: absent},
-		"a monitor outside":       {args: []any{"-qmp", "unix:" + dir + "/qmp,server=on,wait=off"}, says: absent},
-		"a directory of the node": {args: []any{"-virtfs", "local,mount_tag=a,security_model=none,path=" + dir}, says: absent},
+		"what it lies on":      {disk: image(onTopOf(outside)), says: absent},
+		"passwords":            {disk: image(onTopOf("/etc/shadow")), says: absent},
+		"a way up":             {disk: image(onTopOf("../../../../../.." + outside)), says: absent},
+		"by a process":         {disk: image(onTopOf("/proc/1/root" + outside)), says: "Permission denied"},
+		"a second disk":        {args: []any{"-hdb", outside}, says: absent},
+		"a device of the node": {args: []any{"-hdb", ownDisk(t, 1<<20)}, says: absent},
+		"its network":          {args: []any{"-nic", "tap,script=no,downscript=no"}, says: absent},
+		"a socket of the node": {args: []any{"-chardev", "socket,id=a,path=" + socket}, says: absent},
+		"a monitor outside":    {args: []any{"-qmp", "unix:" + dir + "/qmp,server=on,wait=off"}, says: absent},
+		"a directory of the node": {args: []any{"-virtfs", "local,mount_tag=a,security_model=none,path=" + dir},
+			says: absent},
 	} {
 		tc, output := machine(t, map[string]any{"args": c.args})
 		if c.disk != nil {
@@ -252,7 +263,7 @@ func TestAMachineReachesNothingOfTheNode(t *testing.T) {
 
 // Given a machine, then qemu is the task's user in a root of its own and can become no other, and another task of the
 // alloc does not find the sockets of it.
-func TestWhoeverBreaksOutOfAMachineIsATask(t *testing.T) {
+func TestABrokenOutMachineIsATask(t *testing.T) {
 	programs.Need(t, "qemu-system-x86", qemu.Emulator)
 	launcher := newLauncher(t)
 	d := qemu.New(qemu.Config{}, exec.New(exec.Config{}, launcher))
@@ -289,7 +300,8 @@ func TestWhoeverBreaksOutOfAMachineIsATask(t *testing.T) {
 	}
 	var seen bytes.Buffer
 	if _, err := other.Exec(short(t), driver.ExecRequest{Stdout: &seen, Stderr: &seen, Command: []string{"/bin/sh",
-		"-c", "find / -xdev -type s 2>/dev/null; find /alloc /local /tmp /run -type s"}}); err != nil || seen.Len() > 0 {
+		"-c", "find / -xdev -type s 2>/dev/null; find /alloc /local /tmp /run -type s"}}); err != nil ||
+		seen.Len() > 0 {
 		t.Errorf("another task finds %q, %v", &seen, err)
 	}
 	for _, task := range []driver.Task{other, started} {
