@@ -98,6 +98,11 @@ func (j Jobs) Allocations(
 	return j.c.allocStubs(ctx, newCall(http.MethodGet, "job", id, "allocations").setBool("all", all).read(o))
 }
 
+// Rollout returns how far a job is on its way to what is wanted of it.
+func (j Jobs) Rollout(ctx context.Context, id string, o *QueryOptions) (*JobRollout, *QueryMeta, error) {
+	return get[JobRollout](ctx, j.c, o, "job", id, "rollout")
+}
+
 // Evaluations returns the evaluations of a job, newest first.
 func (j Jobs) Evaluations(ctx context.Context, id string, o *QueryOptions) ([]*Evaluation, *QueryMeta, error) {
 	return j.c.evals(ctx, newCall(http.MethodGet, "job", id, "evaluations").read(o))

@@ -26,6 +26,14 @@ type JobListStub struct {
 	Meta              map[string]string
 }
 
+// JobRollout is how far a job is on its way to what is wanted of it, at one moment.
+type JobRollout struct {
+	Job         *Job
+	Allocations []*AllocationListStub
+	Evaluations []*Evaluation // that are not over
+	Deployment  *Deployment   // the newest, or nil
+}
+
 // JobSummary counts the allocations of a job by group and status.
 type JobSummary struct {
 	JobID       string

@@ -39,7 +39,17 @@ import (
 // version is set by the build; a build from a checkout says so.
 var version = "0.1.0-dev"
 
-func main() { os.Exit(run()) }
+func main() {
+	// The first goroutine is held on the first thread (base/privilege): each time that it waits, as a command does for
+	// each answer, costs two switches of threads. Another one does what is to be done.
+	var code int
+	g, _ := lifecycle.NewGroup(context.Background())
+	g.Go("program", func() error { code = run(); return nil })
+	if err := g.Wait(); err != nil { // it panicked
+		code = fail(err)
+	}
+	os.Exit(code)
+}
 
 func run() int {
 	// First of all, and in every role: agent and plugin start programs that must have nothing of whoever started us.

@@ -23,6 +23,21 @@ func (f *fake) scene(id string) scene {
 	return plot[min(max(f.reads["job/"+id], 1), len(plot))-1]
 }
 
+// rollout is all of a scene.
+func (f *fake) rollout(id string) *api.JobRollout {
+	at := f.scene(id)
+	out := &api.JobRollout{Job: f.jobFull(id), Allocations: at.allocs}
+	for _, e := range at.evals {
+		if e.Status != "complete" {
+			out.Evaluations = append(out.Evaluations, e)
+		}
+	}
+	if list := f.deployed(); id == "roll" {
+		out.Deployment = list[0]
+	}
+	return out
+}
+
 func (f *fake) jobFull(id string) *api.Job {
 	count, kind := 1, "service"
 	switch id {
@@ -156,9 +171,12 @@ func (f *fake) plot(id string) []scene {
 			plain(f.bent(allocA, "running", f.events(4), is("running"), healthy), stopped),
 		}
 	}
-	return []scene{plain(f.bent(allocA, "running", f.events(4), is("running"), healthy),
-		f.bent(allocB, "failed", nil, is("failed")))}
+	return []scene{plain(f.bent(allocA, "running", f.events(4), is("running"), healthy, before),
+		f.bent(allocB, "failed", nil, is("failed"), before))}
 }
+
+// before is an allocation that the evaluation of a command has left as it was.
+func before(a *api.AllocationListStub) { a.EvalID = evalB }
 
 // orphaned is an allocation whose record its node has lost.
 func orphaned(a *api.AllocationListStub) {
@@ -208,10 +226,12 @@ func (f *fake) loop() []scene {
 // roll is an update of two whose first allocation is not well.
 func (f *fake) roll() []scene {
 	done := []*api.Evaluation{complete("job-register")}
-	runs := f.bent(allocB, "running", nil, old, is("running"), healthy)
+	runs := f.bent(allocB, "running", nil, old, is("running"), healthy, before)
+	stops := f.bent(allocC, "complete", nil, old, is("complete"),
+		func(a *api.AllocationListStub) { a.DesiredStatus = "stop" })
 	text := `task "redis" exited with code 3`
 	return []scene{
-		{[]*api.AllocationListStub{f.bent(allocA, "running", f.events(4), is("running"), f.began), runs}, done},
+		{[]*api.AllocationListStub{f.bent(allocA, "running", f.events(4), is("running"), f.began), runs, stops}, done},
 		{[]*api.AllocationListStub{f.bent(allocA, "failed", f.events(4), is("failed"), trouble(text), unhealthy(text)),
 			runs}, done},
 	}

@@ -79,14 +79,15 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	path := strings.TrimPrefix(r.URL.Path, "/v1/")
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	last := 100 + f.chapters(path)
+	story := strings.TrimSuffix(path, "/rollout") // each look at how far a job is tells the next of it
+	last := 100 + f.chapters(story)
 	if index, err := strconv.Atoi(r.URL.Query().Get("index")); err == nil && index >= last {
 		f.noNews(r)
 	}
 	f.requests = append(f.requests,
 		strings.TrimSuffix(r.Method+" "+r.URL.EscapedPath()+"?"+r.URL.Query().Encode(), "?"))
 	f.bodies = append(f.bodies, string(body))
-	f.reads[path]++
+	f.reads[story]++
 	var out any
 	var err error
 	acl, ofACL := strings.CutPrefix(path, "acl/")
@@ -103,7 +104,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case ofACL:
 		out, err = f.acl(r.Method, acl, body)
 	case r.Method == http.MethodGet:
-		out, err = f.get(path, r, f.reads[path])
+		out, err = f.get(path, r, f.reads[story])
 	case r.Method == http.MethodPut:
 		out, err = f.put(path, r, body)
 	case r.Method == http.MethodDelete:
@@ -114,7 +115,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, refused.text)
 		return
 	}
-	w.Header().Set("X-Nomad-Index", strconv.Itoa(min(100+f.reads[path], last)))
+	w.Header().Set("X-Nomad-Index", strconv.Itoa(min(100+f.reads[story], last)))
 	if raw, ok := out.(string); ok {
 		_, _ = io.WriteString(w, raw)
 		return
@@ -406,6 +407,8 @@ func (f *fake) jobGet(path string, n int) (any, error) {
 		return f.scene(id).allocs, nil
 	case "evaluations":
 		return f.scene(id).evals, nil
+	case "rollout":
+		return f.rollout(id), nil
 	case "versions":
 		return &api.JobVersionsResponse{Versions: []*api.Job{f.jobFull(id)}, Diffs: []*api.JobDiff{diff()}}, nil
 	case "submission":

@@ -145,8 +145,30 @@ var jobAllocs = calls.Read(wire.JobAllocs, func(r *calls.Request) (*wire.JobAllo
 	return &wire.JobAllocsRequest{Query: q, Job: ids.Job(r.PathValue("id")), All: r.Flag("all")}, err
 }, allocLines)
 
-var jobEvals = calls.Read(wire.JobEvals, calls.ByName, func(_ *calls.Request, out *wire.List[*eval.Eval]) (any, error) {
-	return calls.Rows(out.Items, evalRow), nil
+var jobRollout = calls.Read(wire.JobRollout, calls.ByName,
+	func(_ *calls.Request, out *wire.JobRolloutReply) (any, error) {
+		return calls.Shown(out.Job, "job", func(v *wire.JobView) any {
+			r := &api.JobRollout{
+				Job:         convert.FromJobView(v),
+				Allocations: []*api.AllocationListStub{},
+				Evaluations: []*api.Evaluation{},
+			}
+			for _, b := range out.Allocs.Items {
+				r.Allocations = append(r.Allocations, convert.AllocLine(&out.Allocs)(b))
+			}
+			for _, e := range out.Evals {
+				r.Evaluations = append(r.Evaluations, convert.Eval(e, nil))
+			}
+			if out.Deployment != nil {
+				r.Deployment = deployments.Deployment(out.Deployment)
+			}
+			return r
+		})
+	})
+
+var jobEvals = calls.Read(wire.JobEvals, calls.ByName, func(r *calls.Request, out *wire.List[*eval.Eval]) (any, error) {
+	items, err := calls.Filtered(r, out.Items, evalRow)
+	return calls.Rows(items, evalRow), err
 })
 
 func deploymentDone(out *wire.DeploymentReply) (uint64, any) {

@@ -2,10 +2,13 @@ package httpapi_test
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 
 	"berth/api"
 )
@@ -77,6 +80,36 @@ func TestPagesShowEverythingOnce(t *testing.T) {
 	}
 }
 
+// TestHowFarAJobIsIsReadAtOnce: given jobs that run, that fail and that have no place, when it is asked how far they
+// are, then the answer has what the routes around it have, and of the evaluations those that are not over.
+func TestHowFarAJobIsIsReadAtOnce(t *testing.T) {
+	w := newWorld(t)
+	for id, open := range map[string]int{"web": 0, "fails": 1, "huge": 1} {
+		path := "/v1/job/" + id
+		var job *api.Job
+		var allocs []*api.AllocationListStub
+		var evals []*api.Evaluation
+		var deployment *api.Deployment
+		w.get(path, &job)
+		w.get(path+"/allocations", &allocs)
+		w.get(path+"/evaluations", &evals)
+		w.get(path+"/deployment", &deployment)
+		evals = slices.DeleteFunc(evals, func(e *api.Evaluation) bool { return e.Status == "complete" })
+		var got *api.JobRollout
+		w.get(path+"/rollout", &got)
+		if len(got.Evaluations) != open || got.Job.Status == nil || (id == "huge") == (got.Deployment != nil) {
+			t.Errorf("%s is %+v", id, got)
+		}
+		want := &api.JobRollout{Job: job, Allocations: allocs, Evaluations: evals, Deployment: deployment}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s: the answer differs from those of the other routes (-want +got):\n%s", id, d)
+		}
+	}
+	if a := w.try("GET", "/v1/job/none/rollout", nil); a.status != http.StatusNotFound {
+		t.Errorf("of a job that is not there it is %+v", a)
+	}
+}
+
 // Given the filters that unmodified clients send, when they are sent, then they see the full job.
 func TestFiltersSeeTheWholeObject(t *testing.T) {
 	w := newWorld(t)
@@ -93,6 +126,8 @@ func TestFiltersSeeTheWholeObject(t *testing.T) {
 		{"/v1/jobs", `"*" in Datacenters`, 3},
 		{"/v1/allocations", `ClientStatus == "running"`, 1},
 		{"/v1/evaluations", `JobID == "web"`, 1},
+		{"/v1/job/fails/evaluations", `Status == "complete"`, 2},
+		{"/v1/job/fails/evaluations", `Status == "pending"`, 1},
 		{"/v1/nodes", `Attributes["os.name"] == "debian"`, 1},
 		{"/v1/nodes", `Status != "ready"`, 0},
 		{"/v1/volumes?type=csi", `PluginID == "disk"`, 1},

@@ -194,6 +194,7 @@ var routes = []route{
 	{method: get, path: "/v1/job/{id}/scale", handle: jobScaleStatus},
 	{method: put, path: "/v1/job/{id}/scale", handle: jobScale},
 	{method: get, path: "/v1/job/{id}/allocations", handle: jobAllocs},
+	{method: get, path: "/v1/job/{id}/rollout", handle: jobRollout},
 	{method: get, path: "/v1/job/{id}/evaluations", handle: jobEvals},
 	{method: get, path: "/v1/job/{id}/deployment", handle: jobDeployment},
 	{method: get, path: "/v1/job/{id}/deployments", handle: jobDeployments},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"berth/internal/base/ids"
+	"berth/internal/derive/progress"
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
 	"berth/internal/model/job"
@@ -22,6 +23,7 @@ var (
 	JobVersions   = Unary[Ref[ids.Job], JobVersionsReply]("Job.Versions")
 	JobSubmission = Unary[JobSubmissionRequest, One[job.Submission]]("Job.Submission")
 	JobAllocs     = Unary[JobAllocsRequest, AllocListReply]("Job.Allocs")
+	JobRollout    = Unary[Ref[ids.Job], JobRolloutReply]("Job.Rollout")
 	JobEvals      = Unary[Ref[ids.Job], List[*eval.Eval]]("Job.Evals")
 	EvalGet       = Unary[Ref[ids.Eval], EvalReply]("Eval.Get")
 	EvalList      = Unary[Query, List[*eval.Eval]]("Eval.List")
@@ -118,6 +120,15 @@ type JobAllocsRequest struct {
 	Query
 	Job ids.Job
 	All bool // also of purged predecessors with the same id
+}
+
+// JobRolloutReply is all by which one can tell how far a job is on its way to what is wanted of it, at one index.
+type JobRolloutReply struct {
+	Meta
+	Job        *JobView // nil: there is none
+	Allocs     AllocListReply
+	Evals      []*eval.Eval // that are not over
+	Deployment *progress.View
 }
 
 // JobView is a job with what is derived from its allocs and evaluations.

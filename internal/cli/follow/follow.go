@@ -98,7 +98,7 @@ func watchFrom(
 // place, everything is reported and the error is an Exit with the code for that.
 func (f *Follower) Evaluation(ctx context.Context, id, ns string) (*api.Evaluation, error) {
 	for {
-		e, err := f.one(ctx, id, ns, 0)
+		e, err := f.one(ctx, id, ns)
 		if err != nil {
 			return nil, f.gaveUp(ctx, err, "berth eval status "+f.id(id))
 		}
@@ -162,8 +162,17 @@ func (f *Follower) gaveUp(ctx context.Context, err error, command string) error 
 	return kit.Fail(fault.Canceled, "look at it with: "+command, "no longer following; the work goes on")
 }
 
-// one follows a single evaluation, which is known to be new at an index unless that is 0.
-func (f *Follower) one(ctx context.Context, id, ns string, made uint64) (*api.Evaluation, error) {
+// one follows a single evaluation, and reports what it came to.
+func (f *Follower) one(ctx context.Context, id, ns string) (*api.Evaluation, error) {
+	e, err := f.ended(ctx, id, ns, 0)
+	if err != nil {
+		return nil, err
+	}
+	return e, f.madeBy(ctx, e, ns)
+}
+
+// ended follows a single evaluation, which is known to be new at an index unless that is 0, to its end.
+func (f *Follower) ended(ctx context.Context, id, ns string, made uint64) (*api.Evaluation, error) {
 	f.heading("Following evaluation %q", f.id(id))
 	var last *api.Evaluation
 	err := watchFrom(ctx, ns, made, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
@@ -181,22 +190,7 @@ func (f *Follower) one(ctx context.Context, id, ns string, made uint64) (*api.Ev
 		return e.Status == api.EvalStatusComplete || e.Status == api.EvalStatusFailed ||
 			e.Status == api.EvalStatusCancelled, meta, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	if err := f.made(ctx, last, ns); err != nil {
-		return nil, err
-	}
-	if len(last.FailedTGAllocs) == 0 {
-		f.heading("Evaluation %q is %s", f.id(id), last.Status)
-		return last, nil
-	}
-	f.heading("Evaluation %q is %s, but not everything could be placed", f.id(id), last.Status)
-	Explain(f.Env.Out, "    ", last.FailedTGAllocs, last.QueuedAllocations, f.Verbose)
-	if last.BlockedEval != "" {
-		f.Env.Out.Printf("    %s\n", rollout.Remainder(f.id(last.BlockedEval), last.FailedTGAllocs))
-	}
-	return last, nil
+	return last, err
 }
 
 // cause says why an evaluation was made.
@@ -210,15 +204,23 @@ func cause(e *api.Evaluation) string {
 	return "It was made by " + e.TriggeredBy
 }
 
-// made lists what an evaluation did to allocations.
-func (f *Follower) made(ctx context.Context, e *api.Evaluation, ns string) error {
+// madeBy asks for the allocations that an evaluation made, stopped or changed, and reports what it came to.
+func (f *Follower) madeBy(ctx context.Context, e *api.Evaluation, ns string) error {
 	allocs, _, err := f.Client.Evaluations().Allocations(ctx, e.ID, &api.QueryOptions{Namespace: ns})
 	if err != nil {
 		return kit.Doing(err, "list the allocations of", "evaluation", f.id(e.ID))
 	}
+	f.made(e, allocs)
+	return nil
+}
+
+// made reports what an evaluation came to. allocs may hold those of others, too.
+func (f *Follower) made(e *api.Evaluation, allocs []*api.AllocationListStub) {
 	for _, a := range allocs {
 		did := "created"
 		switch {
+		case a.EvalID != e.ID:
+			continue
 		case a.DesiredStatus != api.AllocDesiredStatusRun:
 			did = "asked to stop"
 		case a.CreateIndex < e.CreateIndex:
@@ -226,7 +228,15 @@ func (f *Follower) made(ctx context.Context, e *api.Evaluation, ns string) error
 		}
 		f.line("Allocation %q %s: group %q on node %q", f.id(a.ID), did, a.TaskGroup, nodeName(a))
 	}
-	return nil
+	if len(e.FailedTGAllocs) == 0 {
+		f.heading("Evaluation %q is %s", f.id(e.ID), e.Status)
+		return
+	}
+	f.heading("Evaluation %q is %s, but not everything could be placed", f.id(e.ID), e.Status)
+	Explain(f.Env.Out, "    ", e.FailedTGAllocs, e.QueuedAllocations, f.Verbose)
+	if e.BlockedEval != "" {
+		f.Env.Out.Printf("    %s\n", rollout.Remainder(f.id(e.BlockedEval), e.FailedTGAllocs))
+	}
 }
 
 func nodeName(a *api.AllocationListStub) string {

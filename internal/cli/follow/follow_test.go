@@ -157,8 +157,10 @@ func TestTheFollowedVersionIsNoLongerTheJobs(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(api.Evaluation{ID: "a", Status: "complete"})
 			case job == nil:
 				w.WriteHeader(http.StatusNotFound)
+			case !strings.HasSuffix(r.URL.Path, "/rollout"):
+				w.WriteHeader(http.StatusInternalServerError)
 			default:
-				_ = json.NewEncoder(w).Encode(job)
+				_ = json.NewEncoder(w).Encode(api.JobRollout{Job: job})
 			}
 		}))
 		defer server.Close()

@@ -8,7 +8,6 @@ import (
 	"berth/api"
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
-	"berth/internal/base/lifecycle"
 	"berth/internal/cli/kit"
 	"berth/internal/cli/rollout"
 )
@@ -26,35 +25,33 @@ type Registered struct {
 // job has completed; or when something is not well, with an error that says what, and what comes next. What has no
 // place is reported and ends it with an Exit, unless Wait is set.
 func (f *Follower) Job(ctx context.Context, job Registered) error {
-	first, err := f.one(ctx, job.Eval, job.Namespace, job.EvalIndex)
-	if err != nil {
-		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
+	first, err := f.ended(ctx, job.Eval, job.Namespace, job.EvalIndex)
+	unplaced := err == nil && len(first.FailedTGAllocs) > 0 && !f.Wait
+	if unplaced {
+		err = f.madeBy(ctx, first, job.Namespace)
 	}
-	if len(first.FailedTGAllocs) > 0 && !f.Wait {
+	switch {
+	case err != nil:
+		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
+	case unplaced:
 		return &kit.Exit{Code: kit.ExitUnplaced}
 	}
 	t := &reporter{f: f, first: first, stories: map[string]*story{}, reported: map[string]bool{}}
 	var last *rollout.Rollout
 	err = Watch(ctx, job.Namespace, func(o *api.QueryOptions) (bool, *api.QueryMeta, error) {
-		r, deployment, read, err := f.look(ctx, job, o)
+		now, meta, err := f.look(ctx, job, o)
 		if err != nil {
 			return false, nil, err
 		}
-		meta := read.job
-		last = r
-		t.report(r)
-		if err := t.deployment(ctx, job, r, deployment); err != nil {
+		if last == nil {
+			f.made(first, now.Allocations)
+		}
+		last = rollout.Assess(now, time.Now())
+		t.report(last)
+		if err := t.deployment(ctx, job, last, now.Deployment); err != nil {
 			return false, nil, err
 		}
-		if r.Outcome == rollout.Going || r.Outcome == rollout.Unplaced && f.Wait {
-			return false, meta, nil
-		}
-		// What was read in several steps is judged only if nothing changed in between.
-		if read.rest <= meta.Index {
-			return true, meta, nil
-		}
-		_, now, err := f.Client.Jobs().Get(ctx, job.ID, job.Query())
-		return err == nil && now.Index == meta.Index, meta, kit.Doing(err, "follow", "job", job.ID)
+		return last.Outcome != rollout.Going && !(last.Outcome == rollout.Unplaced && f.Wait), meta, nil
 	})
 	if err != nil {
 		return f.gaveUp(ctx, err, "berth job status "+job.Typed())
@@ -65,63 +62,22 @@ func (f *Follower) Job(ctx context.Context, job Registered) error {
 	return f.outcome(ctx, last)
 }
 
-// steps are the indexes of what was read of a job in several steps.
-type steps struct {
-	job  *api.QueryMeta // of the first: the job, whose index is that of all that belongs to it
-	rest uint64         // the highest of the others
-}
-
-// look reads how the job stands, and its last deployment. It is an error if the version that is followed is no longer
-// the job's.
+// look reads how the job stands. It is an error if the version that is followed is no longer the job's.
 func (f *Follower) look(
 	ctx context.Context, job Registered, o *api.QueryOptions,
-) (*rollout.Rollout, *api.Deployment, *steps, error) {
-	now, meta, err := f.Client.Jobs().Get(ctx, job.ID, o)
+) (*api.JobRollout, *api.QueryMeta, error) {
+	now, meta, err := f.Client.Jobs().Rollout(ctx, job.ID, o)
 	switch {
 	case api.IsNotFound(err):
-		return nil, nil, nil, kit.Fail(fault.NotFound, "", "job %q is gone: somebody has purged it", job.ID)
+		return nil, nil, kit.Fail(fault.NotFound, "", "job %q is gone: somebody has purged it", job.ID)
 	case err != nil:
-		return nil, nil, nil, kit.Doing(err, "follow", "job", job.ID)
-	case kit.Value(now.JobModifyIndex) > job.JobModifyIndex:
-		return nil, nil, nil, f.overtaken(ctx, job, now)
+		return nil, nil, kit.Doing(err, "follow", "job", job.ID)
+	case now.Job == nil:
+		return nil, nil, kit.Fail(fault.Internal, "", "follow job %q: the agent's answer has no job", job.ID)
+	case kit.Value(now.Job.JobModifyIndex) > job.JobModifyIndex:
+		return nil, nil, f.overtaken(ctx, job, now.Job)
 	}
-	jobs, p := f.Client.Jobs(), rollout.Picture{Job: now}
-	var deployment *api.Deployment
-	var ofAllocs, ofEvals, ofDeployment *api.QueryMeta
-	err = sideBySide(ctx, func(ctx context.Context) (err error) {
-		p.Allocations, ofAllocs, err = jobs.Allocations(ctx, job.ID, false, job.Query())
-		return kit.Doing(err, "list the allocations of", "job", job.ID)
-	}, func(ctx context.Context) (err error) {
-		p.Evaluations, ofEvals, err = jobs.Evaluations(ctx, job.ID, job.Query())
-		return kit.Doing(err, "list the evaluations of", "job", job.ID)
-	}, func(ctx context.Context) (err error) {
-		deployment, ofDeployment, err = jobs.Deployment(ctx, job.ID, job.Query())
-		return kit.Doing(err, "read the deployment of", "job", job.ID)
-	})
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	read := &steps{job: meta, rest: max(ofAllocs.Index, ofEvals.Index, ofDeployment.Index)}
-	return rollout.Assess(p, time.Now()), deployment, read, nil
-}
-
-// sideBySide asks for several things at once, and waits for all of them. The error is that of the first in the order
-// in which they are given.
-func sideBySide(ctx context.Context, asks ...func(context.Context) error) error {
-	g, gctx := lifecycle.NewGroup(ctx)
-	errs := make([]error, len(asks))
-	for i, ask := range asks {
-		g.Go("ask", func() error { errs[i] = ask(gctx); return nil })
-	}
-	if err := g.Wait(); err != nil { // one of them panicked
-		return err
-	}
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return now, meta, nil
 }
 
 // overtaken says what became of a job whose version is no longer the one that is followed: its deployment may have

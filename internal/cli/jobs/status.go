@@ -192,7 +192,7 @@ func (s *status) show(ctx context.Context, arg string) error {
 	}
 	out.Section("Summary")
 	out.Table(summary(p))
-	r := rollout.Assess(rollout.Picture{Job: p.Job, Allocations: p.Allocations, Evaluations: p.Evaluations}, time.Now())
+	r := rollout.Assess(&api.JobRollout{Job: p.Job, Allocations: p.Allocations, Evaluations: p.Evaluations}, time.Now())
 	s.orphans(p.Allocations)
 	s.health(r)
 	s.troubles(ctx, r)

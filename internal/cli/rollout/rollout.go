@@ -13,14 +13,7 @@ import (
 	"berth/internal/cli/kit"
 )
 
-// Picture is what an agent says of a job at one time.
-type Picture struct {
-	Job         *api.Job
-	Allocations []*api.AllocationListStub
-	Evaluations []*api.Evaluation
-}
-
-// Outcome is what a picture comes to.
+// Outcome is what it comes to.
 type Outcome uint8
 
 // Outcomes.
@@ -60,8 +53,8 @@ type Group struct {
 	least   time.Duration
 }
 
-// Assess judges a picture.
-func Assess(p Picture, now time.Time) *Rollout {
+// Assess judges what an agent says of a job. Evaluations that are over may be among the others.
+func Assess(p *api.JobRollout, now time.Time) *Rollout {
 	r := &Rollout{job: p.Job}
 	for _, g := range p.Job.TaskGroups {
 		r.Groups = append(r.Groups, assessGroup(p.Job, g, p.Allocations))
@@ -169,7 +162,7 @@ func ended(a *api.AllocationListStub) bool {
 }
 
 // gone are groups that the job has no more, with what is left of them.
-func gone(p Picture) []*Group {
+func gone(p *api.JobRollout) []*Group {
 	var out []*Group
 	for _, a := range p.Allocations {
 		known := slices.ContainsFunc(p.Job.TaskGroups, func(g *api.TaskGroup) bool { return g.Name == a.TaskGroup })

@@ -206,7 +206,7 @@ func TestTheOutcomeIsWhatIsTrueNow(t *testing.T) {
 		"lost, and placed anew": {job(), list(alloc("a", stop, client("lost")), alloc("b", well)),
 			evals(unplaced), rollout.Unplaced, ""},
 	} {
-		r := rollout.Assess(rollout.Picture{Job: c.job, Allocations: c.allocs, Evaluations: c.evals}, noon)
+		r := rollout.Assess(&api.JobRollout{Job: c.job, Allocations: c.allocs, Evaluations: c.evals}, noon)
 		if r.Outcome != c.want {
 			t.Errorf("%s: outcome %d, want %d", name, r.Outcome, c.want)
 		}
@@ -231,7 +231,7 @@ func TestProgressOfAnUpdate(t *testing.T) {
 		{`update stopped: allocation "a" is not healthy: x; it still runs ("berth alloc stop a" has it placed anew)`,
 			[]*api.AllocationListStub{alloc("a", bad("x")), alloc("b", old, well)}},
 	} {
-		r := rollout.Assess(rollout.Picture{Job: job(), Allocations: tc.allocs}, noon)
+		r := rollout.Assess(&api.JobRollout{Job: job(), Allocations: tc.allocs}, noon)
 		if got := r.Progress(r.Groups[0]); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
 			t.Errorf("%q, want %q", got, tc.want)
 		}
@@ -254,7 +254,7 @@ func TestWhatIsWaitedForIsSaid(t *testing.T) {
 		"is stopping: its tasks have until their kill timeouts": alloc("a", stop, phase("stopping")),
 		"has ended and is releasing what it holds: busy":        alloc("a", stop, phase("releasing"), waits("busy")),
 	} {
-		r := rollout.Assess(rollout.Picture{Job: job(), Allocations: []*api.AllocationListStub{a}}, noon)
+		r := rollout.Assess(&api.JobRollout{Job: job(), Allocations: []*api.AllocationListStub{a}}, noon)
 		if got := r.Groups[0].Waiting(a, noon); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -262,7 +262,7 @@ func TestWhatIsWaitedForIsSaid(t *testing.T) {
 	checked := job()
 	checked.TaskGroups[0].Update.HealthCheck = ptr("checks")
 	checked.TaskGroups[0].Services = []*api.Service{{Checks: []*api.ServiceCheck{{}}}}
-	r := rollout.Assess(rollout.Picture{
+	r := rollout.Assess(&api.JobRollout{
 		Job:         checked,
 		Allocations: []*api.AllocationListStub{alloc("a", started)},
 	}, noon)
@@ -292,14 +292,14 @@ func TestTroubleSaysWhatComesNext(t *testing.T) {
 			a.ClientDescription = "gone"
 		}),
 	} {
-		r := rollout.Assess(rollout.Picture{Job: job(), Allocations: []*api.AllocationListStub{a}}, noon)
+		r := rollout.Assess(&api.JobRollout{Job: job(), Allocations: []*api.AllocationListStub{a}}, noon)
 		if len(r.Troubles) != 1 || !strings.HasPrefix(r.Troubles[0].Sentence(), want) {
 			t.Errorf("%+v, want %q", r.Troubles, want)
 		}
 	}
 	// What is past is no trouble: the task runs again, and is healthy or may become so.
 	r := rollout.Assess(
-		rollout.Picture{
+		&api.JobRollout{
 			Job: job(),
 			Allocations: []*api.AllocationListStub{alloc("a", well, func(a *api.AllocationListStub) {
 				a.Standing.Task, a.Standing.Trouble = "t", "long ago"
@@ -347,18 +347,18 @@ func TestWhatHadEndedBeforeIsSaid(t *testing.T) {
 	done := []*api.AllocationListStub{past("a"), past("b")}
 	broken := []*api.AllocationListStub{alloc("a", failed, since), alloc("b", well)}
 	for name, c := range map[string]struct {
-		picture rollout.Picture
+		picture *api.JobRollout
 		index   uint64
 		want    string
 	}{
-		"completed before": {rollout.Picture{Job: job(batch), Allocations: done}, 11,
+		"completed before": {&api.JobRollout{Job: job(batch), Allocations: done}, 11,
 			`Nothing was run: job "web" had completed before, at 2000-01-01T00:00:00Z ` +
 				`("berth job run -again FILE" does)`},
-		"completes now": {rollout.Picture{Job: job(batch), Allocations: done}, 9, ""},
-		"failed before": {rollout.Picture{Job: job(), Allocations: broken}, 11,
+		"completes now": {&api.JobRollout{Job: job(batch), Allocations: done}, 9, ""},
+		"failed before": {&api.JobRollout{Job: job(), Allocations: broken}, 11,
 			`Nothing was run: job "web" failed before, at 2000-01-01T00:00:00Z`},
-		"fails now":      {rollout.Picture{Job: job(), Allocations: broken}, 10, ""},
-		"a service runs": {rollout.Picture{Job: job(), Allocations: broken[1:]}, 11, ""},
+		"fails now":      {&api.JobRollout{Job: job(), Allocations: broken}, 10, ""},
+		"a service runs": {&api.JobRollout{Job: job(), Allocations: broken[1:]}, 11, ""},
 	} {
 		if got := rollout.Assess(c.picture, at).Past(c.index); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -134,14 +134,23 @@ func (t Table[T]) Show(r *Request, items []T, next string) (any, error) {
 		if full == nil {
 			full = t.Row
 		}
-		visible, err := filter.Of(r.Context(), r.Arg("filter"), items, full)
+		visible, err := Filtered(r, items, full)
 		if err != nil {
-			return nil, BadRequest(err.Error())
+			return nil, err
 		}
 		items, next = wire.Cut(*r.chosen, visible, t.Key)
 	}
 	r.Next = next
 	return Rows(items, t.Row), nil
+}
+
+// Filtered leaves what the filter of a request is true of, as full shows it.
+func Filtered[T any](r *Request, items []T, full func(T) any) ([]T, error) {
+	visible, err := filter.Of(r.Context(), r.Arg("filter"), items, full)
+	if err != nil {
+		return nil, BadRequest(err.Error())
+	}
+	return visible, nil
 }
 
 // rows makes a list that is never null.

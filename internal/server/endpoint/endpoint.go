@@ -184,6 +184,7 @@ func (e *Endpoints) Register(s *wire.Server) {
 	serving.Unary(e.base, s, wire.JobVersions, e.jobVersions)
 	serving.Unary(e.base, s, wire.JobSubmission, e.jobSubmission)
 	serving.Unary(e.base, s, wire.JobAllocs, e.jobAllocs)
+	serving.Unary(e.base, s, wire.JobRollout, e.jobRollout)
 	serving.Unary(e.base, s, wire.JobEvals, e.jobEvals)
 	serving.Unary(e.base, s, wire.EvalGet, e.evalGet)
 	serving.Unary(e.base, s, wire.EvalList, e.evalList)

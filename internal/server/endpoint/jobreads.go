@@ -29,6 +29,28 @@ func (e *Endpoints) jobGet(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.O
 	})
 }
 
+func (e *Endpoints) jobRollout(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.JobRolloutReply, error) {
+	out := &wire.JobRolloutReply{}
+	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
+		j := s.Job(w, req.Namespace, req.ID)
+		if j == nil {
+			out.Job = nil
+			return s.TableIndex(state.Jobs), nil
+		}
+		var index uint64
+		out.Job, index = views.JobView(s, w, j)
+		fillAllocs(s, req.Query, ofItsJob(j, slices.Collect(s.AllocsByJob(w, j.Namespace, j.ID))), &out.Allocs)
+		out.Evals = slices.DeleteFunc(slices.Collect(s.EvalsByJob(w, j.Namespace, j.ID)), (*eval.Eval).Terminal)
+		out.Deployment = views.LatestDeployment(s, w, j)
+		return index, nil
+	})
+}
+
+// ofItsJob leaves the allocs of a job, without those of a purged predecessor with the same id.
+func ofItsJob(j *job.Job, all []*alloc.Alloc) []*alloc.Alloc {
+	return slices.DeleteFunc(all, func(a *alloc.Alloc) bool { return a.JobCreateIndex != j.CreateIndex })
+}
+
 func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.List[*wire.JobView], error) {
 	out := &wire.List[*wire.JobView]{}
 	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
@@ -89,7 +111,7 @@ func (e *Endpoints) jobAllocs(ctx context.Context, req *wire.JobAllocsRequest) (
 		all := slices.Collect(s.AllocsByJob(w, req.Namespace, req.Job))
 		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
 		if j != nil && !req.All {
-			all = slices.DeleteFunc(all, func(a *alloc.Alloc) bool { return a.JobCreateIndex != j.CreateIndex })
+			all = ofItsJob(j, all)
 		}
 		fillAllocs(s, req.Query, all, out)
 		return index, nil

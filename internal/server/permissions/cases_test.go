@@ -99,6 +99,8 @@ func ofJobs() []asked {
 		calls(wire.JobGet, "in app", a),
 		calls(wire.JobGet, "in *", star),
 		calls(wire.JobVersions, "in app", a),
+		calls(wire.JobRollout, "in app", a),
+		calls(wire.JobRollout, "in *", star),
 		calls(wire.JobVersions, "in *", star),
 		calls(wire.JobEvals, "in app", a),
 		calls(wire.JobEvals, "in *", star),

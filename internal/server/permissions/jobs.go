@@ -46,6 +46,7 @@ var jobs = []entry{
 	}),
 	asks(wire.JobGet, readsJob),
 	asks(wire.JobVersions, readsJob),
+	asks(wire.JobRollout, readsJob),
 	asks(wire.JobEvals, readsJob),
 	// What its own job offers, a task may know without a rule.
 	asks(wire.JobServices, func(r *wire.Ref[ids.Job], _ *state.Snap) []need {

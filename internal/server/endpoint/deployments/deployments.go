@@ -16,6 +16,7 @@ import (
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/deployments"
 	"berth/internal/server/state"
+	"berth/internal/server/views"
 	"berth/internal/wire"
 )
 
@@ -64,7 +65,7 @@ func (e *Endpoints) list(ctx context.Context, req *wire.Query) (*Reply, error) {
 		out.Items = nil
 		index := s.TableIndex(state.Deployments)
 		for _, d := range shown {
-			v, at := seen(s, w, d)
+			v, at := views.Deployment(s, w, d)
 			out.Items, index = append(out.Items, v), max(index, at)
 		}
 		return index, nil
@@ -73,21 +74,6 @@ func (e *Endpoints) list(ctx context.Context, req *wire.Query) (*Reply, error) {
 
 func byCreation(a, b *deployment.Deployment) int {
 	return cmp.Or(cmp.Compare(a.CreateIndex, b.CreateIndex), cmp.Compare(a.ID, b.ID))
-}
-
-// seen is a deployment with how far it has come, and the index of that. Of one that is over nothing changes any more.
-func seen(s *state.Snap, w *state.Watch, d *deployment.Deployment) (*progress.View, uint64) {
-	if !d.Active() {
-		w = nil
-	}
-	all := slices.Collect(s.AllocsByJob(w, d.Namespace, d.Job))
-	v, index := progress.Of(d, all), d.ModifyIndex
-	for _, a := range all {
-		if a.Deployment == d.ID {
-			index = max(index, a.ModifyIndex)
-		}
-	}
-	return v, index
 }
 
 func (e *Endpoints) get(ctx context.Context, req *wire.Ref[ids.Deployment]) (*wire.One[progress.View], error) {
@@ -99,7 +85,7 @@ func (e *Endpoints) get(ctx context.Context, req *wire.Ref[ids.Deployment]) (*wi
 			return s.TableIndex(state.Deployments), nil
 		}
 		var index uint64
-		out.Item, index = seen(s, w, d)
+		out.Item, index = views.Deployment(s, w, d)
 		return index, nil
 	})
 }
@@ -122,7 +108,7 @@ func (e *Endpoints) ofJob(ctx context.Context, req *wire.JobDeploymentsRequest) 
 			all = all[:1]
 		}
 		for _, d := range all {
-			v, at := seen(s, w, d)
+			v, at := views.Deployment(s, w, d)
 			out.Items, index = append(out.Items, v), max(index, at)
 		}
 		return index, nil
