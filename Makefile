@@ -173,7 +173,7 @@ consul-soak: consul
 
 # What is checked in it runs on machines of both sorts everywhere else; this one has control groups v2 alone.
 vm: helper ## Run the tests of exec on a kernel of Debian with cgroups v2 alone, in an emulated machine (ten minutes)
-	@scripts/install-debian.sh qemu-system-x86 linux-image-amd64 busybox-static cpio
+	@scripts/install-debian.sh qemu-system-x86 linux-image-amd64 busybox-static cpio kmod
 	@$(PLAIN) go test -c -o bin/vm/shim.test ./internal/client/shim
 	@scripts/vm.sh bin/vm
 

@@ -6,7 +6,7 @@
 set -eu -o pipefail
 
 dir=$1
-: "${RUN:=^(TestExecConforms|TestAnIsolatedTask.*|TestATaskReachesNoDevice.*|TestATaskThatForks.*|TestCapabilities.*|TestATaskBegins.*|TestATaskWithCores.*|TestMountsOfAJob.*|TestWhatATaskMayNotAsk.*)$}"
+: "${RUN:=^(TestExecConforms|TestAnIsolatedTask.*|TestATaskReachesNoDevice.*|TestATaskThatForks.*|TestCapabilities.*|TestATaskBegins.*|TestATaskWithCores.*|TestATaskWrites.*|TestMountsOfAJob.*|TestWhatATaskMayNotAsk.*)$}"
 : "${LIMIT:=600}"
 if [ -z "${KERNEL:-}" ]; then
 	KERNEL=$(find /boot -maxdepth 1 -name 'vmlinuz-*' | sort -V | tail -n 1)
@@ -39,6 +39,10 @@ ln -sf dash "$root/bin/sh"
 cp "$dir/shim.test" "$root/tests/"
 gzip -dc internal/helperbin/bin/berth-helper.gz >"$root/tests/berth-helper"
 chmod 0755 "$root/tests/berth-helper"
+# Devices are bounded on a loop device, whose driver is none of the kernel's own in Debian's.
+modprobe --show-depends --set-version "${KERNEL#*/vmlinuz-}" loop | while read -r what module _; do
+	if [ "$what" = insmod ]; then cp "$module" "$root/tests/"; fi
+done
 mkdir -p "$root/etc/ssl/certs"
 printf 'root:x:0:0:root:/root:/bin/sh\ndaemon:x:1:1::/:/bin/sh\nnobody:x:65534:65534::/nonexistent:/bin/sh\n' >"$root/etc/passwd"
 printf 'root:x:0:\ndaemon:x:1:\nnogroup:x:65534:\n' >"$root/etc/group"
@@ -70,6 +74,9 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 hostname vm
 ip link set lo up
 ulimit -n 65536
+for module in /tests/*.ko*; do
+	if [ -e "$module" ]; then insmod "$module"; fi
+done
 echo "vm: kernel $(uname -r), control groups $(stat -f -c %t /sys/fs/cgroup): $(cat /sys/fs/cgroup/cgroup.controllers)"
 cd /tests
 if ./shim.test -test.v -test.parallel 1 -test.timeout 9m -test.run "$(cat run)"; then

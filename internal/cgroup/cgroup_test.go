@@ -82,7 +82,27 @@ func TestLimitsOnAHybridNodeAreWrittenSo(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	join, back := g.Joins()
+	for i := range join {
+		r.log.WriteString("join " + join[i] + " and go back to " + back[i] + "\n")
+	}
 	golden(t, "testdata/hybrid.txt", r.log.String())
+}
+
+// A shim leaves what may limit the agent's unit. At the root of blkio nothing does, and each alloc would pay for it.
+func TestAShimLeavesWhatLimitsItsAgent(t *testing.T) {
+	tree := &Tree{ops: &recorder{}, V1: map[string]string{"cpu": "/fake/cpu,cpuacct", "cpuacct": "/fake/cpu,cpuacct",
+		"cpuset": "/fake/cpuset", "blkio": "/fake/blkio"}}
+	const others = "9:freezer:/unit\n8:cpuset:/unit\n7:cpu,cpuacct:/\n0::/unit\n"
+	for own, want := range map[string][]string{
+		others + "6:blkio:/":     {"/fake/cpu,cpuacct/tasks"},
+		others + "6:blkio:/unit": {"/fake/cpu,cpuacct/tasks", "/fake/blkio/unit/tasks"},
+	} {
+		points, back := tree.leaves(own)
+		if !slices.Equal(back, want) || len(points) != len(back) {
+			t.Errorf("%q: it leaves %q, and goes back to %q, want %q", own, points, back, want)
+		}
+	}
 }
 
 func golden(t *testing.T, file, got string) {

@@ -253,8 +253,23 @@ func (t *Tree) VisitShim(slice, alloc string) (*Visit, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", "the agent's cgroups")
 	}
-	var join, back []string
-	for line := range strings.Lines(string(own)) {
+	join, back := t.leaves(string(own))
+	for i, point := range join {
+		if err := t.makeAll(point, AllocDir(slice, alloc)); err != nil {
+			return nil, err
+		}
+		join[i] = filepath.Join(point, AllocDir(slice, alloc), "tasks")
+	}
+	v, err := Begin(join, back)
+	if err != nil {
+		return nil, errors.Join(err, v.End())
+	}
+	return v, nil
+}
+
+// leaves are the hierarchies in which a shim leaves the group of the agent, which own tells, and the ways back there.
+func (t *Tree) leaves(own string) (points, back []string) {
+	for line := range strings.Lines(own) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
 		if len(f) != 3 {
 			continue
@@ -265,16 +280,12 @@ func (t *Tree) VisitShim(slice, alloc string) (*Visit, error) {
 		if point == "" || point == t.V1["cpuset"] || !t.ops.exists(home) {
 			continue // a new cpuset group is empty and cannot be joined; it limits nobody here
 		}
-		if err := t.makeAll(point, AllocDir(slice, alloc)); err != nil {
-			return nil, err
+		if f[1] == blkio && f[2] == "/" {
+			continue // the root bounds no device; a group comes with the first task that has bounds
 		}
-		join, back = append(join, filepath.Join(point, AllocDir(slice, alloc), "tasks")), append(back, home)
+		points, back = append(points, point), append(back, home)
 	}
-	v, err := Begin(join, back)
-	if err != nil {
-		return nil, errors.Join(err, v.End())
-	}
-	return v, nil
+	return points, back
 }
 
 // Visit is the stay of a thread, which its goroutine has locked, in v1 groups, so that what it forks is born there.

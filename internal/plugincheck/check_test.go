@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,24 +11,15 @@ import (
 	"testing"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"berth/internal/base/pluginreport"
 	"berth/internal/plugincheck"
+	"berth/internal/testkit/playedplugin"
 	"berth/pluginproto/basepb"
 	"berth/pluginproto/devicepb"
 )
 
-// modeVar has this program be a plugin that behaves in a certain way.
-const modeVar = "BERTH_TEST_CHECKED"
-
-func TestMain(m *testing.M) {
-	if mode := os.Getenv(modeVar); mode != "" {
-		os.Exit(play(mode))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { playedplugin.Main(m, play) }
 
 var quiet = slog.New(slog.DiscardHandler)
 
@@ -109,10 +99,6 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("plugins run as root")
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for mode, say := range map[string]string{
 		"well":        "",
 		"exits":       "it starts, says who it is",
@@ -130,8 +116,8 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			memory := filepath.Join(t.TempDir(), "started")
-			r, err := plugincheck.Device(t.Context(), pluginreport.Asked{Command: []string{"/bin/sh", "-c",
-				fmt.Sprintf("%s='%s' exec %s %s", modeVar, mode, self, memory)}}, quiet)
+			r, err := plugincheck.Device(t.Context(), pluginreport.Asked{Command: append([]string{"/bin/sh"},
+				playedplugin.Args(t, mode, memory)...)}, quiet)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -229,19 +215,8 @@ func play(mode string) int {
 	if err := os.WriteFile(os.Args[1], nil, 0o600); err != nil {
 		return 1
 	}
-	l, err := net.Listen("unix", filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "plugin1"))
-	if err != nil {
-		return 1
-	}
 	g := grpc.NewServer()
 	basepb.RegisterBasePluginServer(g, b)
 	devicepb.RegisterDevicePluginServer(g, b)
-	h := health.NewServer()
-	h.SetServingStatus("plugin", grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(g, h)
-	fmt.Printf("1|2|unix|%s|grpc|\n", l.Addr())
-	if g.Serve(l) != nil {
-		return 1
-	}
-	return 0
+	return playedplugin.Serve(g, playedplugin.Line, true)
 }

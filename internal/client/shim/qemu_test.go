@@ -3,6 +3,8 @@ package shim_test
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"net"
 	"os"
@@ -130,19 +132,114 @@ func TestAMachineThatIsNotAskedIsTurnedOff(t *testing.T) {
 	}
 }
 
-// Given an image that is a link to a file of the node, and options that name one, when the machine starts, then qemu
-// finds nothing there: what it opens is in the task's root.
-func TestAMachineReachesNoFileOfTheNode(t *testing.T) {
+// onTopOf is an image of qemu's own format in which nothing is written: all of it is in another one, a raw one or what
+// else there is at a path.
+func onTopOf(base string) []byte {
+	const cluster = 1 << 16
+	header := struct {
+		Magic, Version                  uint32
+		BaseAt                          uint64
+		BaseLength, ClusterBits         uint32
+		Size                            uint64
+		Crypt, L1Length                 uint32
+		L1At, CountsAt                  uint64
+		CountsClusters, SnapshotsLength uint32
+		SnapshotsAt                     uint64
+		FormatIs, FormatLength          uint32 // an extension: which format the other one has
+		Format                          [8]byte
+		End                             uint64
+	}{
+		Magic:          0x514649fb,
+		Version:        2,
+		BaseAt:         256,
+		BaseLength:     uint32(len(base)),
+		ClusterBits:    16,
+		Size:           512,
+		L1Length:       1,
+		L1At:           3 * cluster,
+		CountsAt:       cluster,
+		CountsClusters: 1,
+		FormatIs:       0xe2792aca,
+		FormatLength:   3,
+		Format:         [8]byte{'r', 'a', 'w'},
+	}
+	image := make([]byte, 4*cluster)
+	if _, err := binary.Encode(image, binary.BigEndian, header); err != nil {
+		panic(err) // it has one size alone
+	}
+	copy(image[256:], base)
+	binary.BigEndian.PutUint64(image[cluster:], 2*cluster) // where the counts of references are
+	for n := range 4 {
+		binary.BigEndian.PutUint16(image[2*cluster+2*n:], 1)
+	}
+	return image
+}
+
+// Given an image on top of another one, when that lies in the task's directories, then the machine boots.
+func TestAMachineBootsFromAnImageOnTopOfAnother(t *testing.T) {
 	programs.Need(t, "qemu-system-x86", qemu.Emulator)
 	d := qemu.New(qemu.Config{}, exec.New(exec.Config{}, newLauncher(t)))
-	outside := filepath.Join(tempDir(t), "of-the-node.img")
+	tc, output := machine(t, map[string]any{})
+	local := filepath.Join(tc.TaskDir, "local")
+	if err := errors.Join(os.Rename(filepath.Join(local, "disk.img"), filepath.Join(local, "base.img")),
+		os.WriteFile(filepath.Join(local, "disk.img"), onTopOf("/local/base.img"), 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	started, err := d.Start(short(t), tc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.Eventually(t, "the machine to boot", func() bool { return strings.Contains(output(), "up\n") })
+	if err := started.Stop(short(t), "", 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// Given an image that is a link to a file of the node or lies on top of one, and options that name files, devices and
+// sockets of it, when the machine starts, then qemu finds nothing there: what it opens is in the task's root.
+func TestAMachineReachesNothingOfTheNode(t *testing.T) {
+	programs.Need(t, "qemu-system-x86", qemu.Emulator)
+	d := qemu.New(qemu.Config{}, exec.New(exec.Config{}, newLauncher(t)))
+	dir := tempDir(t)
+	outside, socket := filepath.Join(dir, "of-the-node.img"), filepath.Join(dir, "socket")
 	if err := os.WriteFile(outside, bootSector(), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for name, args := range map[string][]any{"a link": nil, "an option": {"-hdb", outside}} {
-		tc, output := machine(t, map[string]any{"args": args})
-		if image := filepath.Join(tc.TaskDir, "local", "disk.img"); args == nil {
-			if err := errors.Join(os.Remove(image), os.Symlink(outside, image)); err != nil {
+	listener, err := net.Listen("unix", socket)
+	if err == nil {
+		err = os.Chmod(socket, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	const absent = "No such file or directory"
+	image := func(content []byte) func(string) error {
+		return func(path string) error { return os.WriteFile(path, content, 0o666) }
+	}
+	for name, c := range map[string]struct {
+		args []any
+		disk func(path string) error
+		says string
+	}{
+		"a link": {disk: func(path string) error {
+			return errors.Join(os.Remove(path), os.Symlink(outside, path))
+		}, says: absent},
+		"what it lies on":      {disk: image(onTopOf(outside)), says: absent},
+		"passwords":            {disk: image(onTopOf("/etc/shadow")), says: absent},
+		"a way up":             {disk: image(onTopOf("../../../../../.." + outside)), says: absent},
+		"by a process":         {disk: image(onTopOf("/proc/1/root" + outside)), says: "Permission denied"},
+		"a second disk":        {args: []any{"-hdb", outside}, says: absent},
+		"a device of the node": {args: []any{"-hdb", ownDisk(t, 1<<20)}, says: absent},
+		"its network":          {args: []any{"-nic", "tap,script=no,downscript=no"}, says: absent},
+		"a socket of the node": {args: []any{"-chardev", "socket,id=a,path=" + socket}, says: absent},
+		"a monitor outside":    {args: []any{"-qmp", "unix:" + dir + "/qmp,server=on,wait=off"}, says: absent},
+		"a directory of the node": {args: []any{"-virtfs", "local,mount_tag=a,security_model=none,path=" + dir},
+			says: absent},
+	} {
+		tc, output := machine(t, map[string]any{"args": c.args})
+		if c.disk != nil {
+			if err := c.disk(filepath.Join(tc.TaskDir, "local", "disk.img")); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -158,8 +255,68 @@ func TestAMachineReachesNoFileOfTheNode(t *testing.T) {
 			t.Error(err)
 		}
 		said, err := os.ReadFile(filepath.Join(tc.Logs.Dir, "vm.stderr.0"))
-		if err != nil || !strings.Contains(string(said), "No such file or directory") {
+		if err != nil || !strings.Contains(string(said), c.says) {
 			t.Errorf("%s: it says %q, %v", name, said, err)
 		}
 	}
+}
+
+// Given a machine, then qemu is the task's user in a root of its own and can become no other, and another task of the
+// alloc does not find the sockets of it.
+func TestABrokenOutMachineIsATask(t *testing.T) {
+	programs.Need(t, "qemu-system-x86", qemu.Emulator)
+	launcher := newLauncher(t)
+	d := qemu.New(qemu.Config{}, exec.New(exec.Config{}, launcher))
+	tc, output := machine(t, map[string]any{"graceful_shutdown": true, "guest_agent": true})
+	tc.User = "nobody"
+	if err := os.Chmod(filepath.Join(tc.TaskDir, "local", "disk.img"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	started, err := d.Start(short(t), tc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await.Eventually(t, "the machine to boot", func() bool { return strings.Contains(output(), "up\n") })
+	group, err := os.ReadFile(cgroupOf(t, started) + "/task/cgroup.procs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range strings.Fields(string(group)) {
+		status, err := os.ReadFile("/proc/" + pid + "/status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, line := range []string{"Uid:\t65534\t65534\t65534\t65534\n", "NoNewPrivs:\t1\n", "Seccomp:\t2\n",
+			"CapEff:\t0000000000000000\n", "CapPrm:\t0000000000000000\n"} {
+			if !strings.Contains(string(status), line) {
+				t.Errorf("process %s has no %q: %s", pid, line, status)
+			}
+		}
+	}
+	beside := drivertest.Config(t, filepath.Dir(tc.TaskDir), tc.Alloc, "beside", "exec sleep 1000")
+	other, err := exec.New(exec.Config{}, launcher).Start(short(t), beside)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var seen bytes.Buffer
+	if _, err := other.Exec(short(t), driver.ExecRequest{Stdout: &seen, Stderr: &seen, Command: []string{"/bin/sh",
+		"-c", "find / -xdev -type s 2>/dev/null; find /alloc /local /tmp /run -type s"}}); err != nil ||
+		seen.Len() > 0 {
+		t.Errorf("another task finds %q, %v", &seen, err)
+	}
+	for _, task := range []driver.Task{other, started} {
+		if err := task.Stop(short(t), "", 0); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// cgroupOf is the group of a task's process.
+func cgroupOf(t *testing.T, task driver.Task) string {
+	t.Helper()
+	var state struct{ Cgroup string }
+	if err := json.Unmarshal(task.Handle().State, &state); err != nil || state.Cgroup == "" {
+		t.Fatalf("no group in %s: %v", task.Handle().State, err)
+	}
+	return state.Cgroup
 }

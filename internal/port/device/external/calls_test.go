@@ -2,12 +2,7 @@ package external_test
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"maps"
-	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -21,38 +16,6 @@ import (
 	"berth/pluginproto/basepb"
 	"berth/pluginproto/devicepb"
 )
-
-// misbehaves has the servers of a mode "crash at CALL" or "hang at CALL" do that once, at the first call of this name.
-func misbehaves(mode string) []grpc.ServerOption {
-	how, name, _ := strings.Cut(mode, " at ")
-	at := func(method string) {
-		if path.Base(method) != name {
-			return
-		}
-		mark := filepath.Join(filepath.Dir(os.Getenv("PLUGIN_UNIX_SOCKET_DIR")), "misbehaved")
-		if err := os.Mkdir(mark, 0o700); errors.Is(err, fs.ErrExist) {
-			return // once is enough
-		}
-		if how == "crash" {
-			os.Exit(7)
-		}
-		select {}
-	}
-	return []grpc.ServerOption{
-		grpc.UnaryInterceptor(func(
-			ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
-		) (any, error) {
-			at(info.FullMethod)
-			return next(ctx, r)
-		}),
-		grpc.StreamInterceptor(func(
-			srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
-		) error {
-			at(info.FullMethod)
-			return next(srv, s)
-		}),
-	}
-}
 
 // calls of the protocol, and what becomes of a plugin that stands still in one.
 var calls = map[string]struct {

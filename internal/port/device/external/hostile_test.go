@@ -2,9 +2,7 @@ package external_test
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,8 +12,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
 	"berth/internal/base/fault"
@@ -24,19 +20,12 @@ import (
 	"berth/internal/port/device/external"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/pluginhost"
+	"berth/internal/testkit/playedplugin"
 	"berth/pluginproto/basepb"
 	"berth/pluginproto/devicepb"
 )
 
-// modeVar has this program be a plugin that behaves in a certain way.
-const modeVar = "BERTH_TEST_DEVICES"
-
-func TestMain(m *testing.M) {
-	if mode := os.Getenv(modeVar); mode != "" {
-		os.Exit(play(mode))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { playedplugin.Main(m, play) }
 
 // bad is a plugin that misbehaves as its mode says, and is well otherwise.
 type bad struct {
@@ -119,21 +108,10 @@ func (b *bad) Reserve(_ context.Context, r *devicepb.ReserveRequest) (*devicepb.
 
 // play is the plugin.
 func play(mode string) int {
-	l, err := net.Listen("unix", filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "plugin1"))
-	if err != nil {
-		return 1
-	}
-	g := grpc.NewServer(misbehaves(mode)...)
+	g := grpc.NewServer(playedplugin.Misbehaves(mode)...)
 	basepb.RegisterBasePluginServer(g, &bad{mode: mode})
 	devicepb.RegisterDevicePluginServer(g, &bad{mode: mode})
-	h := health.NewServer()
-	h.SetServingStatus("plugin", grpc_health_v1.HealthCheckResponse_SERVING)
-	grpc_health_v1.RegisterHealthServer(g, h)
-	fmt.Printf("1|2|unix|%s|grpc|\n", l.Addr())
-	if g.Serve(l) != nil {
-		return 1
-	}
-	return 0
+	return playedplugin.Serve(g, playedplugin.Line, true)
 }
 
 // follows runs a plugin of this mode, and returns it with what it says first; hear gets all that it says.
@@ -163,16 +141,12 @@ func following(t *testing.T, mode string, hear func(device.State)) *external.Plu
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	log := slog.New(slog.DiscardHandler)
 	dirs := hostfs.NewDirectories(log)
 	p := external.New(external.Config{Config: pluginhost.Config{
 		Block: "bad-device",
 		Path:  "/bin/sh",
-		Args:  []string{"-c", fmt.Sprintf("%s='%s' exec %s", modeVar, mode, self)},
+		Args:  playedplugin.Args(t, mode),
 		Dir:   filepath.Join(dir, "state"),
 		Dirs:  dirs,
 		Log:   log,

@@ -3,10 +3,14 @@ package exec
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/base/fault"
+	"berth/internal/port/driver"
 )
 
 func TestBoundsOfDevicesAreRefusedByName(t *testing.T) {
@@ -68,16 +72,44 @@ func TestABoundOfAPartitionIsThatOfItsDisk(t *testing.T) {
 }
 
 func TestADeviceIsBoundedOnce(t *testing.T) {
-	dir := t.TempDir()
-	if _, err := deviceOf(dir); err != nil {
-		t.Skip(err) // a file system on no device or on several
+	device := someDevice(t)
+	other := filepath.Join(t.TempDir(), "disk")
+	if err := os.Symlink(device, other); err != nil {
+		t.Fatal(err)
 	}
-	got, err := findDevices([]string{dir + "  rbps=1   wiops=2"})
+	got, err := findDevices([]string{device + "  rbps=1   wiops=2"})
 	if err != nil || len(got) != 1 || !strings.HasSuffix(got[0], " rbps=1 wiops=2") {
 		t.Errorf("%q, %v", got, err)
 	}
-	err = New(Config{IOMax: []string{dir + " rbps=1", filepath.Dir(dir) + " wbps=1"}}, nil).Unbounded()
-	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "that of "+dir+" too") {
+	d := New(Config{IOMax: []string{device + " rbps=1   wiops=2"}}, nil)
+	if spec, err := d.spec(&driver.TaskConfig{Config: map[string]any{"command": "/bin/true"}}); err != nil ||
+		!slices.Equal(spec.IO, got) {
+		t.Errorf("a task is started with %+v, %v, want %q", spec, err, got)
+	}
+	err = New(Config{IOMax: []string{device + " rbps=1", other + " wbps=1"}}, nil).Unbounded()
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "that of "+device+" too") {
 		t.Errorf("%v", err)
 	}
+}
+
+// someDevice is a block device of this machine: a directory may be on none, or on several.
+func someDevice(t *testing.T) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(blockDevices, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range found {
+		dir, err := filepath.EvalSymlinks(link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var st unix.Stat_t
+		path := filepath.Join("/dev", filepath.Base(dir))
+		if err := unix.Stat(path, &st); err == nil && numbers(st.Rdev) == filepath.Base(link) {
+			return path
+		}
+	}
+	t.Fatalf("none of %q is in /dev", found)
+	return ""
 }

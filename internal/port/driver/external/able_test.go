@@ -2,21 +2,18 @@ package external_test
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"berth/internal/port/driver"
+	"berth/internal/testkit/playedplugin"
 	"berth/pluginproto/driverpb"
 )
 
@@ -29,41 +26,6 @@ type able struct {
 }
 
 func newAble() *able { return &able{bad: bad{mode: "nets"}, tasks: map[string]chan struct{}{}} }
-
-// stateDir is the plugin's directory on the node, in which nobody tidies up beside its sockets.
-func stateDir() string { return filepath.Dir(os.Getenv("PLUGIN_UNIX_SOCKET_DIR")) }
-
-// misbehaves has the servers of such a mode do so.
-func misbehaves(mode string) []grpc.ServerOption {
-	how, name, _ := strings.Cut(mode, " at ")
-	at := func(method string) {
-		if path.Base(method) != name {
-			return
-		}
-		mark := filepath.Join(stateDir(), "misbehaved")
-		if err := os.Mkdir(mark, 0o700); errors.Is(err, fs.ErrExist) {
-			return // once is enough
-		}
-		if how == "crash" {
-			os.Exit(7)
-		}
-		select {}
-	}
-	return []grpc.ServerOption{
-		grpc.UnaryInterceptor(func(
-			ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler,
-		) (any, error) {
-			at(info.FullMethod)
-			return next(ctx, r)
-		}),
-		grpc.StreamInterceptor(func(
-			srv any, s grpc.ServerStream, info *grpc.StreamServerInfo, next grpc.StreamHandler,
-		) error {
-			at(info.FullMethod)
-			return next(srv, s)
-		}),
-	}
-}
 
 func (a *able) task(id string) (chan struct{}, error) {
 	a.mu.Lock()
@@ -95,7 +57,7 @@ func (*able) Init(context.Context, *driverpb.InitRequest) (*driverpb.InitRespons
 
 // TaskEvents tells of one task again and again, and too much, in a plugin that has a file that says so.
 func (*able) TaskEvents(_ *driverpb.TaskEventsRequest, s driverpb.Driver_TaskEventsServer) error {
-	_, err := os.Stat(filepath.Join(stateDir(), "tells"))
+	_, err := os.Stat(filepath.Join(playedplugin.StateDir(), "tells"))
 	for n := 0; err == nil; n++ {
 		e := &driverpb.DriverTaskEvent{AllocId: "a1", TaskName: "t", Message: strconv.Itoa(n)}
 		if n == 0 {

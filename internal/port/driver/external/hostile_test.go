@@ -20,8 +20,6 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/health"
-	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/emptypb"
@@ -33,20 +31,13 @@ import (
 	"berth/internal/port/driver/external"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/pluginhost"
+	"berth/internal/testkit/playedplugin"
 	"berth/pluginproto/basepb"
 	"berth/pluginproto/driverpb"
 	"berth/pluginproto/hclspecpb"
 )
 
-// modeVar has this program be a plugin that behaves in a certain way.
-const modeVar = "BERTH_TEST_PLUGIN"
-
-func TestMain(m *testing.M) {
-	if mode := os.Getenv(modeVar); mode != "" {
-		os.Exit(play(mode))
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { playedplugin.Main(m, play) }
 
 // bad is a plugin that misbehaves as its mode says, and is well otherwise.
 type bad struct {
@@ -222,7 +213,7 @@ func child() error {
 		return err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), modeVar+"=child")
+	cmd.Env = append(os.Environ(), playedplugin.Mode+"=child")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return cmd.Start()
 }
@@ -302,7 +293,7 @@ func TestAStartThatWasGivenUpIsEndedWhenItHasBegun(t *testing.T) {
 
 // play is the plugin.
 func play(mode string) int {
-	line := "1|2|unix|%s|grpc|\n"
+	line := playedplugin.Line
 	switch mode {
 	case "child":
 		return listens()
@@ -331,11 +322,8 @@ func play(mode string) int {
 	case "old core":
 		line = "2|2|unix|%s|grpc|\n"
 	}
-	l, err := net.Listen("unix", filepath.Join(os.Getenv("PLUGIN_UNIX_SOCKET_DIR"), "plugin1"))
-	if err != nil {
-		return 1
-	}
-	g := grpc.NewServer(append(misbehaves(mode), grpc.MaxSendMsgSize(1<<30), grpc.UnknownServiceHandler(unknown))...)
+	g := grpc.NewServer(append(playedplugin.Misbehaves(mode),
+		grpc.MaxSendMsgSize(1<<30), grpc.UnknownServiceHandler(unknown))...)
 	basepb.RegisterBasePluginServer(g, &bad{mode: mode})
 	switch {
 	case mode == "older": // answers without the services of today
@@ -344,16 +332,7 @@ func play(mode string) int {
 	default:
 		driverpb.RegisterDriverServer(g, &bad{mode: mode})
 	}
-	h := health.NewServer()
-	if mode != "not serving" {
-		h.SetServingStatus("plugin", grpc_health_v1.HealthCheckResponse_SERVING)
-	}
-	grpc_health_v1.RegisterHealthServer(g, h)
-	fmt.Printf(line, l.Addr())
-	if g.Serve(l) != nil {
-		return 1
-	}
-	return 0
+	return playedplugin.Serve(g, line, mode != "not serving")
 }
 
 // noLauncher holds nothing: these tests come no further.
@@ -426,16 +405,12 @@ func hears(
 	if err != nil {
 		t.Fatal(err)
 	}
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	log := slog.New(slog.DiscardHandler)
 	cfg := external.Config{
 		Config: pluginhost.Config{
 			Block: "bad-driver",
 			Path:  "/bin/sh", // the program takes its mode from the environment
-			Args:  []string{"-c", fmt.Sprintf("%s='%s' exec %s", modeVar, mode, self)},
+			Args:  playedplugin.Args(t, mode),
 			Dir:   filepath.Join(dir, "state"),
 			Dirs:  hostfs.NewDirectories(log),
 			Log:   log,

@@ -21,6 +21,7 @@ import (
 	"berth/internal/port/driver/external"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/pluginhost"
+	"berth/internal/testkit/playedplugin"
 )
 
 // node is where agents run one after the other, each with the same plugin.
@@ -39,9 +40,7 @@ func newNode(t *testing.T, mode string, cfg ...func(*external.Config)) *node {
 	must(t, err)
 	n := &node{t: t, dir: dir, cfg: func(c *external.Config) {
 		c.Path = "/bin/sh"
-		self, err := os.Executable()
-		must(t, err)
-		c.Args = []string{"-c", fmt.Sprintf("%s='%s' exec %s", modeVar, mode, self)}
+		c.Args = playedplugin.Args(t, mode)
 		for _, change := range cfg {
 			change(c)
 		}
