@@ -100,7 +100,7 @@ type cluster struct {
 	next    uint64
 	// strangers: those that are started know of no others.
 	strangers bool
-	unknown   atomic.Pointer[member] // the others are not told of it yet
+	unknown   atomic.Pointer[member] // nobody knows it yet
 	damages   *atomic.Bool           // whether an entry was damaged on its way; nil: none is
 }
 

@@ -56,10 +56,10 @@ func within(t *testing.T, what string, do func() error) error {
 	}
 }
 
-// TestEntriesAreRefusedOnAFullDiskAndTakenWithRoomAgain: given a full disk, when a segment has no room for more, or the
+// TestEntriesAreRefusedOnAFullDiskAndTakenAgain: given a full disk, when a segment has no room for more, or the
 // next one cannot be made, then entries are refused at once, again and again, and nothing is dropped; with room again
 // the same log takes them, and is whole.
-func TestEntriesAreRefusedOnAFullDiskAndTakenWithRoomAgain(t *testing.T) {
+func TestEntriesAreRefusedOnAFullDiskAndTakenAgain(t *testing.T) {
 	g, cfg, fill := fullDisk(t)
 	last := uint64(0)
 	store := func() error {
@@ -120,7 +120,7 @@ func TestTermAndVoteAreWrittenOnAFullDisk(t *testing.T) {
 		if err := term(); err != nil {
 			t.Fatal(err)
 		}
-		if st, err := os.Stat(filepath.Join(cfg.Dir, asideFile)); err != nil || st.Sys().(*syscall.Stat_t).Blocks == 0 {
+		if st, err := os.Stat(filepath.Join(cfg.Dir, files.AsideFile)); err != nil || st.Sys().(*syscall.Stat_t).Blocks == 0 {
 			t.Errorf("nothing is set aside any more: %v", err)
 		}
 	}

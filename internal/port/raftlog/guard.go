@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -28,9 +27,8 @@ import (
 // write fails.
 type guard struct {
 	*wal.WAL
-	dir      string
-	reserve  uint64
-	segment  uint64 // the size of one
+	dir string
+	space
 	log      *slog.Logger
 	counters *Counters
 	failed   chan<- error
@@ -43,10 +41,16 @@ type guard struct {
 	stopOnce sync.Once
 	sick     atomic.Pointer[error] // why nothing more is written
 	starved  atomic.Pointer[error] // why a stable write waits
-	full     atomic.Bool           // the last new work was refused for want of room
-	lacking  atomic.Bool           // the last entries were
-	aside    atomic.Bool           // there is a file of asideFile
 	votesAt  atomic.Uint64         // it votes once it has this entry of the others; 0: it may
+}
+
+// space is what is known of the disk.
+type space struct {
+	reserve uint64
+	segment uint64      // the size of one
+	full    atomic.Bool // the last new work was refused for want of capacity
+	lacking atomic.Bool // the last entries were
+	aside   files.Aside // what term and vote have for themselves
 }
 
 func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (*guard, error) {
@@ -55,8 +59,7 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 	}
 	g := &guard{
 		dir:      cfg.Dir,
-		reserve:  cfg.Reserve,
-		segment:  uint64(cfg.SegmentSize),
+		space:    space{reserve: cfg.Reserve, segment: uint64(cfg.SegmentSize)},
 		log:      cfg.Log,
 		counters: counters,
 		failed:   failed,
@@ -70,7 +73,7 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 		hint := fmt.Sprintf("free some there, or give data_dir a larger disk; a new log takes %d MiB for its first "+
 			"segment and leaves %d MiB free, so that jobs can be stopped and volumes released when the disk is full; "+
 			"nothing was begun", cfg.SegmentSize>>20, cfg.Reserve>>20)
-		if err := g.enough(uint64(cfg.SegmentSize)+cfg.Reserve, hint); err != nil {
+		if err := files.Enough(g.dir, uint64(cfg.SegmentSize)+cfg.Reserve, hint); err != nil {
 			return nil, err
 		}
 	}
@@ -107,29 +110,17 @@ func (g *guard) beginAnew() error {
 	return g.WAL.SetUint64(files.BegunKey, g.notes.begun)
 }
 
-// enough refuses when less than n bytes are free on the log's file system, with a way out.
-func (g *guard) enough(n uint64, hint string) error {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(g.dir, &st); err != nil {
-		return files.Classify(err, "look for room at", g.dir)
-	}
-	if free := st.Bavail * uint64(st.Bsize); free < n {
-		return &fault.Error{
-			Kind:    fault.Exhausted,
-			Op:      "write log",
-			Subject: g.dir,
-			Err: fmt.Errorf("%d MiB are free on its file system, %d MiB are needed: %w", free>>20, n>>20,
-				syscall.ENOSPC),
-			Hint: hint,
-		}
-	}
-	return nil
-}
-
 // available refuses when less than the reserve is left.
 func (g *guard) available() error {
-	return g.enough(g.reserve,
+	return files.Enough(g.dir, g.reserve,
 		"free some there; stopping jobs, releasing volumes and renewing certificates still work")
+}
+
+// setAside keeps what term and vote are written with on a full disk, where there is more than the reserve.
+func (g *guard) setAside() {
+	if g.votes != nil && g.available() == nil {
+		g.aside.Set(g.dir, g.log)
+	}
 }
 
 // healthy tells whether an entry may be proposed.
@@ -261,7 +252,7 @@ func (g *guard) DeleteRange(first, last uint64) error {
 	end, failed := g.LastIndex()
 	if err = errors.Join(err, failed); err == nil && last >= end {
 		// The library makes a segment then, and must not fail: it would go on with another log than the one on disk.
-		if err = g.enough(g.segment, "free some there"); err != nil {
+		if err = files.Enough(g.dir, g.segment, "free some there"); err != nil {
 			return err
 		}
 		g.next.Begin()
@@ -334,7 +325,7 @@ func (g *guard) stable(write func() error) error {
 			}
 			return nil
 		}
-		if g.giveAside() {
+		if g.votes != nil && g.aside.Give(g.dir) {
 			continue
 		}
 		if g.starved.Swap(&err) == nil {

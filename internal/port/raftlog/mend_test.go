@@ -178,7 +178,7 @@ func flipSomething(t *testing.T, r *rand.Rand, dir string) (path string, at int)
 	t.Helper()
 	var files []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && d.Name() != asideFile { // that is room, and no data
+		if err == nil && !d.IsDir() && filepath.Base(path) != "aside" { // that is room, and no data
 			files = append(files, path)
 		}
 		return err
@@ -407,8 +407,8 @@ func syncAll(t *testing.T, dir string) {
 	}
 }
 
-// Given a follower whose log is damaged at its end, and that knows of no server that leads when it starts, when it is
-// told of the one that does, then it is mended, without another start.
+// Given a follower whose log is damaged at its end, and that knows of no server that leads when it starts, when it
+// knows the one that does, then it is mended, without another start.
 func TestAServerIsMendedByOneThatItHearsOfLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCluster(t)

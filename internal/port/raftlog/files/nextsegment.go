@@ -38,7 +38,9 @@ func (n *NextSegment) Begin() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.made == nil {
-		n.made, n.lacks, n.reason = make(chan struct{}), make(chan struct{}), nil
+		n.made = make(chan struct{})
+		n.lacks = make(chan struct{})
+		n.reason = nil
 	}
 }
 
