@@ -120,7 +120,8 @@ func TestTermAndVoteAreWrittenOnAFullDisk(t *testing.T) {
 		if err := term(); err != nil {
 			t.Fatal(err)
 		}
-		if st, err := os.Stat(filepath.Join(cfg.Dir, files.AsideFile)); err != nil || st.Sys().(*syscall.Stat_t).Blocks == 0 {
+		st, err := os.Stat(filepath.Join(cfg.Dir, files.AsideFile))
+		if err != nil || st.Sys().(*syscall.Stat_t).Blocks == 0 {
 			t.Errorf("nothing is set aside any more: %v", err)
 		}
 	}
