@@ -82,6 +82,7 @@ type ServerHealth struct {
 	Healthy     bool
 	Voter       bool
 	StableSince time.Time
+	Reason      string `json:",omitempty"` // why it is not healthy, and what to do; empty: it is
 }
 
 // JSONWebKeySet are the public keys by which others check what the cluster has signed (RFC 7517).

@@ -50,6 +50,7 @@ func (f *fake) servers(path string) any {
 			SerfStatus:  "failed",
 			LastContact: "40s",
 			Voter:       true,
+			Reason:      "its log does not answer",
 		}},
 	}
 }

@@ -158,7 +158,8 @@ func New(cfg Config) *Server {
 			rc.Voters = []raftlog.Voter{{ID: rc.ID, Address: rc.ID}}
 		}
 	}
-	rc.Peers = s.menders(rc)
+	id, voters := rc.ID, rc.Voters
+	rc.Peers = func() []raftlog.Peer { return s.menders(id, voters) }
 	s.log = raftlog.New(rc, s.fsm)
 	s.others = &others{network: cfg.Network}
 	s.nodes = newNodes(s.store, s, cfg.Log)

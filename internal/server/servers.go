@@ -97,18 +97,18 @@ func (s *Server) runLog(ctx context.Context, seal []byte) error {
 
 // menders are the other servers, as those that are asked for what this one's log has lost: those that the cluster has
 // told last, which stand beside the log and not in it, or those with which it is begun.
-func (s *Server) menders(rc raftlog.Config) []raftlog.Peer {
+func (s *Server) menders(id string, voters []raftlog.Voter) []raftlog.Peer {
 	var names []string
 	if s.cfg.Own != nil {
 		for _, at := range s.cfg.Own.Servers() {
 			names = append(names, at.Name)
 		}
 	} else {
-		for _, v := range rc.Voters {
+		for _, v := range voters {
 			names = append(names, v.ID)
 		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == rc.ID })
+	names = slices.DeleteFunc(names, func(name string) bool { return name == id })
 	return mending.Peers(names, s.To)
 }
 

@@ -164,6 +164,11 @@ get-config" shows them.`,
 				e.Out.Printf("Healthy: %t\nFailure Tolerance: %d\nLeader: %s\n\n", out.Healthy, out.FailureTolerance,
 					kit.Clean(out.Leader))
 				kit.List(e.Out, out.Servers, "servers", healthColumns, healthRow)
+				for _, s := range out.Servers {
+					if s.Reason != "" {
+						e.Out.Printf("\n%s is not healthy: %s\n", kit.Clean(s.Name), kit.Clean(s.Reason))
+					}
+				}
 			})
 		},
 	}

@@ -146,5 +146,6 @@ func serverHealth(m wire.ServerStatus) *api.ServerHealth {
 		Healthy:     m.Alive && m.Why == "",
 		Voter:       m.Voter,
 		StableSince: m.Stable,
+		Reason:      m.Why,
 	}
 }

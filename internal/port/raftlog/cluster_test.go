@@ -100,7 +100,8 @@ type cluster struct {
 	next    uint64
 	// strangers: those that are started know of no others.
 	strangers bool
-	damages   *atomic.Bool // whether an entry was damaged on its way; nil: none is
+	unknown   atomic.Pointer[member] // nobody knows it yet
+	damages   *atomic.Bool           // whether an entry was damaged on its way; nil: none is
 }
 
 // peer reaches a member of a cluster as another one does.
@@ -156,9 +157,14 @@ func (c *cluster) config(m *member) Config {
 	}
 	for _, other := range c.members {
 		cfg.Voters = append(cfg.Voters, Voter{ID: other.name, Address: other.name})
-		if other != m && !c.strangers {
-			cfg.Peers = append(cfg.Peers, peer{other})
+	}
+	cfg.Peers = func() (out []Peer) {
+		for _, other := range c.members {
+			if other != m && !c.strangers && other != c.unknown.Load() {
+				out = append(out, peer{other})
+			}
 		}
+		return out
 	}
 	return cfg
 }

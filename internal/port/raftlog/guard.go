@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -22,12 +21,14 @@ import (
 )
 
 // guard stands between Raft and its disk. A log write that failed is not tried again: after a failed fsync the kernel
-// may have dropped the pages, and a second fsync that succeeds would prove nothing. A stable write (term, vote) that
-// found the disk full waits for room, because Raft ends the whole process when such a write fails.
+// may have dropped the pages, and a second fsync that succeeds would prove nothing. Entries for which there is no room
+// are refused before that, and come again: a leader steps down with them, and sends them again to one that follows. A
+// stable write (term, vote) that found the disk full waits for room, because Raft ends the whole process when such a
+// write fails.
 type guard struct {
 	*wal.WAL
-	dir      string
-	reserve  uint64
+	dir string
+	space
 	log      *slog.Logger
 	counters *Counters
 	failed   chan<- error
@@ -35,12 +36,21 @@ type guard struct {
 	votes    *files.Votes // nil on a lone voter, who needs none
 	voting   sync.Mutex   // held while the vote is written: heartbeats come beside all else, and may begin a term
 	notes    notes
+	next     *files.NextSegment
 	stopped  chan struct{}
 	stopOnce sync.Once
 	sick     atomic.Pointer[error] // why nothing more is written
 	starved  atomic.Pointer[error] // why a stable write waits
-	full     atomic.Bool           // the last new work was refused for want of room
 	votesAt  atomic.Uint64         // it votes once it has this entry of the others; 0: it may
+}
+
+// space is what is known of the disk.
+type space struct {
+	reserve uint64
+	segment uint64      // the size of one
+	full    atomic.Bool // the last new work was refused for want of capacity
+	lacking atomic.Bool // the last entries were
+	aside   files.Aside // what term and vote have for themselves
 }
 
 func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (*guard, error) {
@@ -49,25 +59,26 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 	}
 	g := &guard{
 		dir:      cfg.Dir,
-		reserve:  cfg.Reserve,
+		space:    space{reserve: cfg.Reserve, segment: uint64(cfg.SegmentSize)},
 		log:      cfg.Log,
 		counters: counters,
 		failed:   failed,
 		damage:   d,
 		stopped:  make(chan struct{}),
 	}
+	g.next = files.AwaitNextSegment(g.stopped)
 	// A new log needs room for its first segment, and as much again as it keeps back: with less it would take no work
 	// from the first moment on. One that is there must open on a full disk too, so that what is held can be released.
 	if _, err := os.Stat(files.WALDir(cfg.Dir)); errors.Is(err, fs.ErrNotExist) {
 		hint := fmt.Sprintf("free some there, or give data_dir a larger disk; a new log takes %d MiB for its first "+
 			"segment and leaves %d MiB free, so that jobs can be stopped and volumes released when the disk is full; "+
 			"nothing was begun", cfg.SegmentSize>>20, cfg.Reserve>>20)
-		if err := g.enough(uint64(cfg.SegmentSize)+cfg.Reserve, hint); err != nil {
+		if err := files.Enough(g.dir, uint64(cfg.SegmentSize)+cfg.Reserve, hint); err != nil {
 			return nil, err
 		}
 	}
 	options := cfg.files()
-	options.Made = g.notes.made.Store
+	options.Made, options.Next = g.notes.made.Store, g.next
 	w, err := files.OpenWAL(options)
 	if err != nil {
 		return nil, err
@@ -81,6 +92,7 @@ func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (
 		if err := g.votes.Agree(w, cfg.Log); err != nil {
 			return nil, errors.Join(err, w.Close())
 		}
+		g.setAside()
 	}
 	return g, nil
 }
@@ -98,29 +110,17 @@ func (g *guard) beginAnew() error {
 	return g.WAL.SetUint64(files.BegunKey, g.notes.begun)
 }
 
-// enough refuses when less than n bytes are free on the log's file system, with a way out.
-func (g *guard) enough(n uint64, hint string) error {
-	var st syscall.Statfs_t
-	if err := syscall.Statfs(g.dir, &st); err != nil {
-		return files.Classify(err, "look for room at", g.dir)
-	}
-	if free := st.Bavail * uint64(st.Bsize); free < n {
-		return &fault.Error{
-			Kind:    fault.Exhausted,
-			Op:      "write log",
-			Subject: g.dir,
-			Err: fmt.Errorf("%d MiB are free on its file system, %d MiB are needed: %w", free>>20, n>>20,
-				syscall.ENOSPC),
-			Hint: hint,
-		}
-	}
-	return nil
-}
-
 // available refuses when less than the reserve is left.
 func (g *guard) available() error {
-	return g.enough(g.reserve,
+	return files.Enough(g.dir, g.reserve,
 		"free some there; stopping jobs, releasing volumes and renewing certificates still work")
+}
+
+// setAside keeps what term and vote are written with on a full disk, where there is more than the reserve.
+func (g *guard) setAside() {
+	if g.votes != nil && g.available() == nil {
+		g.aside.Set(g.dir, g.log)
+	}
 }
 
 // healthy tells whether an entry may be proposed.
@@ -162,8 +162,18 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 			return fault.Wrap(err, fault.Internal, "write log", g.dir)
 		}
 	}
-	if err := g.WAL.StoreLogs(entries); err != nil {
+	err := g.ready(entries[0].Index)
+	unwritten := files.IsFull(err)
+	if err == nil {
+		err = g.WAL.StoreLogs(entries)
+		unwritten = files.IsUnwritten(err)
+	}
+	if err != nil {
 		err = files.Classify(err, "write log", g.dir)
+		if unwritten {
+			g.refuse(err)
+			return err
+		}
 		if g.sick.CompareAndSwap(nil, &err) {
 			g.failed <- err
 		}
@@ -173,11 +183,35 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 	if err := errors.Join(g.begin(last), g.reached(last)); err != nil {
 		return files.Classify(err, "write log", g.dir)
 	}
+	if g.lacking.CompareAndSwap(true, false) {
+		g.log.Info("there is room on the disk again: entries are stored", logkey.Path, g.dir)
+	}
 	g.counters.append(entries)
 	if g.notes.unheld += len(entries); g.notes.unheld >= files.HeldEvery {
 		g.hold()
 	}
 	return nil
+}
+
+// ready waits until the log can take an entry. Raft does not know of one that is there already: its note could not be
+// written.
+func (g *guard) ready(first uint64) error {
+	if err := g.next.Wait(); err != nil {
+		return err
+	}
+	last, err := g.LastIndex()
+	if err != nil || last < first {
+		return err
+	}
+	return g.DeleteRange(first, last)
+}
+
+// refuse says, once, that there is no room for entries.
+func (g *guard) refuse(err error) {
+	if g.lacking.CompareAndSwap(false, true) {
+		g.log.Error("there is no room for what the log is to store: this server neither leads nor follows until there "+
+			"is, and comes back by itself", logkey.Path, g.dir, logkey.Error, err)
+	}
 }
 
 // notes are what the log knows of itself beside its entries.
@@ -214,9 +248,18 @@ func (g *guard) DeleteRange(first, last uint64) error {
 	if err := g.damage.known(); err != nil {
 		return err
 	}
-	end, err := g.LastIndex()
-	if err == nil && last >= end && first > 0 {
-		err = g.WAL.SetUint64(files.HeldKey, first-1)
+	err := g.next.Wait()
+	end, failed := g.LastIndex()
+	if err = errors.Join(err, failed); err == nil && last >= end {
+		// The library makes a segment then, and must not fail: it would go on with another log than the one on disk.
+		if err = files.Enough(g.dir, g.segment, "free some there"); err != nil {
+			return err
+		}
+		g.next.Begin()
+		defer g.next.End()
+		if first > 0 {
+			err = g.WAL.SetUint64(files.HeldKey, first-1)
+		}
 	}
 	if err != nil {
 		return files.Classify(err, "shorten log", g.dir)
@@ -272,6 +315,7 @@ func (g *guard) stable(write func() error) error {
 		if err == nil {
 			g.starved.Store(nil)
 			g.counters.stable.Add(1)
+			g.setAside()
 			return nil
 		}
 		err = files.Classify(err, "write term or vote to", g.dir)
@@ -280,6 +324,9 @@ func (g *guard) stable(write func() error) error {
 				g.failed <- err
 			}
 			return nil
+		}
+		if g.votes != nil && g.aside.Give(g.dir) {
+			continue
 		}
 		if g.starved.Swap(&err) == nil {
 			g.log.Error("waiting for room on the disk", "error", err)

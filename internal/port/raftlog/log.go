@@ -35,8 +35,8 @@ type Config struct {
 	// Voters are the first members of a cluster that is begun, the same on each of them; none: the log has its members,
 	// or is given them by a leader. Never name them to a server that was a member and has lost its log.
 	Voters []Voter
-	// Peers are the other servers, asked for what this one's log has lost.
-	Peers []Peer
+	// Peers are the other servers as they are known now, asked for what this one's log has lost; nil: there are none.
+	Peers func() []Peer
 	// SegmentSize of the write-ahead log, in bytes, allocated in advance.
 	SegmentSize int
 	// Reserve is how much of the disk must stay free for work that only releases; with less, new work is refused.
@@ -471,6 +471,13 @@ func (l *Log) Stats() map[string]string {
 
 // Counters tells what was written so far, for benchmarks.
 func (l *Log) Counters() *Counters { return &l.counters }
+
+func (c Config) peers() []Peer {
+	if c.Peers == nil {
+		return nil
+	}
+	return c.Peers()
+}
 
 func (c Config) files() files.Options {
 	return files.Options{Dir: c.Dir, SegmentSize: c.SegmentSize, Log: c.Log}

@@ -51,7 +51,10 @@ func overStreams(ctx context.Context, id string, n Network, log *slog.Logger) *r
 		Stream:  streams{&accepting{Listener: n.Listener(), id: id}, open},
 		MaxPool: idleStreams,
 		Timeout: streamTimeout,
-		Logger:  files.NewTransportLogger(log),
+		// With more, the library sends ahead of the answers, and the first refusal of entries, as for want of room,
+		// ends who reads these while the sender waits for them: for good, and a server that stops waits for it.
+		MaxRPCsInFlight: 1,
+		Logger:          files.NewTransportLogger(log),
 	})
 }
 

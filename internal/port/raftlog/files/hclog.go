@@ -69,6 +69,15 @@ func compacted(args []any) bool {
 	})
 }
 
+// full reports whether a line is about a full disk: the library comes back to it with each try, and the log says that
+// itself, once.
+func full(args []any) bool {
+	return slices.ContainsFunc(args, func(a any) bool {
+		err, ok := a.(error)
+		return ok && IsFull(err)
+	})
+}
+
 // Log tells at a level.
 func (l logger) Log(level hclog.Level, msg string, args ...any) {
 	all := append([]any{logkey.Library, l.name}, l.args...)
@@ -79,7 +88,7 @@ func (l logger) Log(level hclog.Level, msg string, args ...any) {
 		all = append(all, a)
 	}
 	switch {
-	case level >= hclog.Error && !l.quiet && !ofPeer(args) && !compacted(args):
+	case level >= hclog.Error && !l.quiet && !ofPeer(args) && !compacted(args) && !full(args):
 		l.to.Error(msg, all...)
 	case level == hclog.Warn && !l.quiet && !repeated[msg]:
 		l.to.Info(msg, all...)

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
-	"syscall"
 
 	wal "github.com/hashicorp/raft-wal"
 	"github.com/hashicorp/raft-wal/fs"
+	"github.com/hashicorp/raft-wal/metadb"
 	"github.com/hashicorp/raft-wal/segment"
 
 	"berth/internal/base/durable"
@@ -22,6 +22,7 @@ type Options struct {
 	Log         *slog.Logger
 	// Made hears which entry is the first of a segment that was made, before it is stored; nil: nobody does.
 	Made func(base uint64)
+	Next *NextSegment // nil: a segment is not waited for that there is no room for
 }
 
 // MakeDir makes a directory for its owner alone.
@@ -46,7 +47,8 @@ func openWALIn(cfg Options, dir string) (*wal.WAL, error) {
 		return nil, Classify(err, "open log", dir)
 	}
 	w, err := wal.Open(dir, wal.WithSegmentSize(cfg.SegmentSize), wal.WithLogger(NewLogger(cfg.Log)),
-		wal.WithSegmentFiler(segment.NewFiler(dir, private{fs.New(), cfg.Made})))
+		wal.WithMetaStore(segmentList{&metadb.BoltMetaDB{}, cfg.Next}),
+		wal.WithSegmentFiler(segments{segment.NewFiler(dir, private{fs.New(), cfg.Made}), cfg.Next}))
 	if err != nil {
 		return nil, Classify(fmt.Errorf("open: %w", err), "open log", dir)
 	}
@@ -64,7 +66,7 @@ func Classify(err error, op, path string) error {
 		return nil
 	case errors.As(err, &f):
 		return err
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case IsFull(err):
 		return &fault.Error{
 			Kind:    fault.Exhausted,
 			Op:      op,

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -20,6 +21,9 @@ type private struct {
 // Create makes a segment.
 func (p private) Create(dir, name string, size uint64) (types.WritableFile, error) {
 	f, err := p.FS.Create(dir, name, size)
+	if IsFull(err) { // what the library has left of it stands in the way of the next try
+		return nil, errors.Join(err, removed(filepath.Join(dir, name)))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -31,6 +35,14 @@ func (p private) Create(dir, name string, size uint64) (types.WritableFile, erro
 		p.made(base)
 	}
 	return f, nil
+}
+
+// removed removes a file that may be there.
+func removed(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // named reads the name of a segment.

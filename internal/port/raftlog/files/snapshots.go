@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
@@ -75,7 +74,7 @@ func takesFiles(dir string) error {
 	if err == nil {
 		err = errors.Join(f.Close(), os.Remove(path))
 	}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if IsFull(err) {
 		return fault.WithHint(fault.Wrap(err, fault.Exhausted, "make a file in", dir),
 			"the agent cannot start without a new file: look whether the file system has inodes left (df -i) and room "+
 				"(df), and remove files from it")
