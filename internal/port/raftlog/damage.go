@@ -1,11 +1,7 @@
 package raftlog
 
 import (
-	"fmt"
-	"path/filepath"
 	"sync/atomic"
-
-	"github.com/hashicorp/raft"
 
 	"berth/internal/port/raftlog/files"
 )
@@ -61,16 +57,4 @@ func (l *Log) dropOvertaken(store *guard, f files.Found) error {
 	l.cfg.Log.Info("the server ended while a snapshot took the place of its log; the entries before it are dropped",
 		"snapshot", f.Snapshot, "first_entry", f.First, "last_entry", f.Last)
 	return files.Classify(store.DeleteRange(f.First, f.Last), "shorten log", l.cfg.Dir)
-}
-
-// verified is an entry that was read, if it is sound.
-func (g *guard) verified(index uint64, e *raft.Log) error {
-	err := files.Sound(e)
-	if err == nil && e.Index != index {
-		err = fmt.Errorf("entry %d is damaged: it says that it is entry %d", index, e.Index)
-	}
-	if err == nil {
-		return nil
-	}
-	return files.Damaged(err, "read log", files.SegmentOf(filepath.Join(g.dir, "wal"), index), g.dir)
 }

@@ -27,8 +27,8 @@ import (
 // write fails.
 type guard struct {
 	*wal.WAL
-	dir string
-	space
+	files.Space
+	dir      string
 	log      *slog.Logger
 	counters *Counters
 	failed   chan<- error
@@ -44,22 +44,13 @@ type guard struct {
 	votesAt  atomic.Uint64         // it votes once it has this entry of the others; 0: it may
 }
 
-// space is what is known of the disk.
-type space struct {
-	reserve uint64
-	segment uint64      // the size of one
-	full    atomic.Bool // the last new work was refused for want of capacity
-	lacking atomic.Bool // the last entries were
-	aside   files.Aside // what term and vote have for themselves
-}
-
 func openGuard(cfg Config, counters *Counters, failed chan<- error, d *damage) (*guard, error) {
 	if err := files.MakeDir(cfg.Dir); err != nil {
 		return nil, err
 	}
 	g := &guard{
 		dir:      cfg.Dir,
-		space:    space{reserve: cfg.Reserve, segment: uint64(cfg.SegmentSize)},
+		Space:    files.Space{Reserve: cfg.Reserve, Segment: uint64(cfg.SegmentSize)},
 		log:      cfg.Log,
 		counters: counters,
 		failed:   failed,
@@ -112,14 +103,14 @@ func (g *guard) beginAnew() error {
 
 // available refuses when less than the reserve is left.
 func (g *guard) available() error {
-	return files.Enough(g.dir, g.reserve,
+	return files.Enough(g.dir, g.Reserve,
 		"free some there; stopping jobs, releasing volumes and renewing certificates still work")
 }
 
 // setAside keeps what term and vote are written with on a full disk, where there is more than the reserve.
 func (g *guard) setAside() {
 	if g.votes != nil && g.available() == nil {
-		g.aside.Set(g.dir, g.log)
+		g.Aside.Set(g.dir, g.log)
 	}
 }
 
@@ -136,9 +127,9 @@ func (g *guard) healthy(releasing bool) error {
 	}
 	err := g.available()
 	switch full := err != nil; {
-	case full && g.full.CompareAndSwap(false, true):
+	case full && g.Full.CompareAndSwap(false, true):
 		g.log.Error("new work is refused; what runs goes on, and releasing still works", logkey.Error, err)
-	case !full && g.full.CompareAndSwap(true, false):
+	case !full && g.Full.CompareAndSwap(true, false):
 		g.log.Info("there is room on the disk again: new work is taken", logkey.Path, g.dir)
 	}
 	return err
@@ -183,7 +174,7 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 	if err := errors.Join(g.begin(last), g.reached(last)); err != nil {
 		return files.Classify(err, "write log", g.dir)
 	}
-	if g.lacking.CompareAndSwap(true, false) {
+	if g.Lacking.CompareAndSwap(true, false) {
 		g.log.Info("there is room on the disk again: entries are stored", logkey.Path, g.dir)
 	}
 	g.counters.append(entries)
@@ -208,7 +199,7 @@ func (g *guard) ready(first uint64) error {
 
 // refuse says, once, that there is no room for entries.
 func (g *guard) refuse(err error) {
-	if g.lacking.CompareAndSwap(false, true) {
+	if g.Lacking.CompareAndSwap(false, true) {
 		g.log.Error("there is no room for what the log is to store: this server neither leads nor follows until there "+
 			"is, and comes back by itself", logkey.Path, g.dir, logkey.Error, err)
 	}
@@ -252,7 +243,7 @@ func (g *guard) DeleteRange(first, last uint64) error {
 	end, failed := g.LastIndex()
 	if err = errors.Join(err, failed); err == nil && last >= end {
 		// The library makes a segment then, and must not fail: it would go on with another log than the one on disk.
-		if err = files.Enough(g.dir, g.segment, "free some there"); err != nil {
+		if err = files.Enough(g.dir, g.Segment, "free some there"); err != nil {
 			return err
 		}
 		g.next.Begin()
@@ -278,7 +269,7 @@ func (g *guard) GetLog(index uint64, e *raft.Log) error {
 	case err != nil:
 		err = files.Damaged(err, "read log", files.SegmentOf(filepath.Join(g.dir, "wal"), index), g.dir)
 	default:
-		err = g.verified(index, e)
+		err = files.Verified(g.dir, index, e)
 	}
 	if err == nil {
 		return nil
@@ -325,7 +316,7 @@ func (g *guard) stable(write func() error) error {
 			}
 			return nil
 		}
-		if g.votes != nil && g.aside.Give(g.dir) {
+		if g.votes != nil && g.Aside.Give(g.dir) {
 			continue
 		}
 		if g.starved.Swap(&err) == nil {

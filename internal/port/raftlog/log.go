@@ -80,6 +80,9 @@ func (c Config) withDefaults() Config {
 	if c.SegmentSize <= 0 {
 		c.SegmentSize = DefaultSegmentSize
 	}
+	if c.Peers == nil {
+		c.Peers = func() []Peer { return nil }
+	}
 	if c.Reserve == 0 {
 		c.Reserve = DefaultReserve
 	}
@@ -471,13 +474,6 @@ func (l *Log) Stats() map[string]string {
 
 // Counters tells what was written so far, for benchmarks.
 func (l *Log) Counters() *Counters { return &l.counters }
-
-func (c Config) peers() []Peer {
-	if c.Peers == nil {
-		return nil
-	}
-	return c.Peers()
-}
 
 func (c Config) files() files.Options {
 	return files.Options{Dir: c.Dir, SegmentSize: c.SegmentSize, Log: c.Log}

@@ -48,7 +48,7 @@ func (l *Log) check(ctx context.Context) (files.Found, error) {
 		return found, nil
 	case lone:
 		return l.dropCovered(found, err)
-	case err != nil && len(l.cfg.peers()) == 0:
+	case err != nil && len(l.cfg.Peers()) == 0:
 		return found, fault.WithHint(err, "no other server is known that could be asked for what is missing; nothing "+
 			"was changed")
 	}
@@ -128,7 +128,7 @@ func (l *Log) mended(ctx context.Context, w *files.Wound) error {
 	if w.From == 0 {
 		return w.Rebuild(l.cfg.files(), reach(ctx, w, l.cfg))
 	}
-	peers := l.cfg.peers() // others may have joined since the last round
+	peers := l.cfg.Peers() // others may have joined since the last round
 	if len(peers) == 0 {
 		return errors.New("no other server is known that could be asked")
 	}
@@ -177,7 +177,7 @@ func by(ctx context.Context, w *files.Wound, cfg Config, p Peer) ([]*raft.Log, e
 
 // reach is what is left, if nothing is missing that is needed, with what another server has from before it.
 func reach(ctx context.Context, w *files.Wound, cfg Config) []*raft.Log {
-	for _, p := range cfg.peers() {
+	for _, p := range cfg.Peers() {
 		f := fetch{cfg: cfg, peer: p, wound: w}
 		if have, err := f.at(ctx, w.Snapshot); err == nil {
 			if got := f.reach(ctx, w.Head, have); len(got) > len(w.Head) {

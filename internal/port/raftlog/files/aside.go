@@ -47,6 +47,15 @@ func (a *Aside) Give(dir string) bool {
 	return os.Remove(filepath.Join(dir, AsideFile)) == nil
 }
 
+// Space is what a log knows of its disk.
+type Space struct {
+	Reserve uint64      // bytes that must stay free for work that only releases
+	Segment uint64      // the size of one, in bytes
+	Full    atomic.Bool // the last new work was refused for want of capacity
+	Lacking atomic.Bool // the last entries were
+	Aside   Aside       // what term and vote have for themselves
+}
+
 // Enough refuses when less than n bytes are free on the file system of a log, with a way out.
 func Enough(dir string, n uint64, hint string) error {
 	var st syscall.Statfs_t

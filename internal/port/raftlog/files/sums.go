@@ -66,3 +66,15 @@ func Damaged(err error, op, path, dir string) error {
 			"with an empty state, and put a saved one back with \"berth operator snapshot restore FILE\"",
 			filepath.Clean(dir)))
 }
+
+// Verified is an entry that was read of the log in a directory, if it is sound.
+func Verified(dir string, index uint64, e *raft.Log) error {
+	err := Sound(e)
+	if err == nil && e.Index != index {
+		err = fmt.Errorf("entry %d is damaged: it says that it is entry %d", index, e.Index)
+	}
+	if err == nil {
+		return nil
+	}
+	return Damaged(err, "read log", SegmentOf(WALDir(dir), index), dir)
+}
