@@ -82,3 +82,60 @@ func TestTheGuideOfConsulBeginsFromNothing(t *testing.T) {
 	mustSay(t, "its policy", m.shell("consul acl policy read -name berth-gateway-default-exit"), `service "ext"`,
 		`service "legacy"`)
 }
+
+// TestTheGuideOfConsulHasATemplateFollow: given an agent of Consul beside ours, when the commands of the guide about
+// templates are typed in turn, then the task waits for a key, starts when it is there, and again when another is.
+func TestTheGuideOfConsulHasATemplateFollow(t *testing.T) {
+	c := consulagent.Start(t)
+	page, err := os.ReadFile("../docs/guides/consul.md")
+	must(t, err)
+	_, section, found := strings.Cut(string(page), "## Templates")
+	section, _, ends := strings.Cut(section, "\n## ")
+	if !found || !ends {
+		t.Fatal("the guide says nothing of templates")
+	}
+	m := prepare(t, false)
+	m.append(fmt.Sprintf("consul {\n  address = %q\n}\n", c.URL()))
+	m.start()
+	dir := filepath.Join(m.root, "typed")
+	must(t, os.MkdirAll(filepath.Join(dir, "bin"), 0o700))
+	must(t, os.Symlink(consulagent.Program(t), filepath.Join(dir, "bin", "consul")))
+	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	t.Setenv("CONSUL_HTTP_ADDR", c.URL())
+	for _, f := range pageFile.FindAllStringSubmatch(section, -1) {
+		must(t, os.WriteFile(filepath.Join(dir, f[1]), []byte(f[2]), 0o600))
+	}
+	commands := regexp.MustCompile("(?s)```sh\n(.*?)```").FindStringSubmatch(section)
+	if commands == nil {
+		t.Fatal("the guide has no commands about templates")
+	}
+	wants := map[string]string{
+		"berth job status": `key "shop/greeting"`,
+		"berth alloc logs": "greeting = hello",
+	}
+	typed := func(line string) string { return m.shell("cd " + dir + "\n" + line) }
+	logs := ""
+	for _, line := range strings.Split(strings.TrimSpace(commands[1]), "\n") {
+		said := typed(line)
+		for begins, want := range wants {
+			if !strings.HasPrefix(line, begins) {
+				continue
+			}
+			delete(wants, begins)
+			m.eventually(line+" to say "+want, func() bool {
+				said = typed(line + " 2>&1 || true")
+				return strings.Contains(said, want)
+			})
+		}
+		if strings.HasPrefix(line, "berth alloc logs") {
+			logs = line
+			mustSay(t, "the task", said, "color = blue")
+		}
+	}
+	if len(wants) > 0 {
+		t.Fatalf("the guide has no command for %v", wants)
+	}
+	m.eventually("the task to start with the other color", func() bool {
+		return strings.Contains(typed(logs), "color = green")
+	})
+}
