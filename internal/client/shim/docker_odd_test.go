@@ -71,8 +71,9 @@ func TestAContainerThatItsDaemonForgotEndsBeforeItIsSaidTo(t *testing.T) {
 	}
 }
 
-// exits tells of a process, by its stat of proc(5), whether it is a zombie or at the end of its exit. A process leaves its
-// cgroup after it has given up its memory, its files and its namespaces: for a moment it is seen to run all the same.
+// exits tells of a process, by its stat of proc(5), whether it is a zombie or at the end of its exit. A process leaves
+// its cgroup after it has given up its memory, its files and its namespaces: for a moment it is seen to run all the
+// same.
 func exits(t *testing.T, stat string) bool {
 	t.Helper()
 	const exiting = 0x4 // PF_EXITING of the kernel
