@@ -39,17 +39,7 @@ import (
 // version is set by the build; a build from a checkout says so.
 var version = "0.1.0-dev"
 
-func main() {
-	// The first goroutine is held on the first thread (base/privilege): each time that it waits, as a command does for
-	// each answer, costs two switches of threads. Another one does what is to be done.
-	var code int
-	g, _ := lifecycle.NewGroup(context.Background())
-	g.Go("program", func() error { code = run(); return nil })
-	if err := g.Wait(); err != nil { // it panicked
-		code = fail(err)
-	}
-	os.Exit(code)
-}
+func main() { os.Exit(run()) }
 
 func run() int {
 	// First of all, and in every role: agent and plugin start programs that must have nothing of whoever started us.
@@ -84,7 +74,19 @@ func run() int {
 	})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return app.Run(ctx, os.Args[1:])
+	return unheld(func() int { return app.Run(ctx, os.Args[1:]) })
+}
+
+// unheld does something on another goroutine than the first, which is held on the first thread (base/privilege): each
+// time that one waits, as a command does for each answer, costs two switches of threads. The children above wait for
+// little, and what they bound is partly their thread's: they stay where they are.
+func unheld(do func() int) (code int) {
+	g, _ := lifecycle.NewGroup(context.Background())
+	g.Go("program", func() error { code = do(); return nil })
+	if err := g.Wait(); err != nil { // it panicked
+		return fail(err)
+	}
+	return code
 }
 
 // pluginTests holds plugins of others to what the agent relies on. What they say themselves is in the report.
