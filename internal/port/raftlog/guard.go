@@ -36,6 +36,7 @@ type guard struct {
 	votes    *files.Votes // nil on a lone voter, who needs none
 	voting   sync.Mutex   // held while the vote is written: heartbeats come beside all else, and may begin a term
 	notes    notes
+	recent   recent
 	next     *files.NextSegment
 	stopped  chan struct{}
 	stopOnce sync.Once
@@ -178,6 +179,7 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 		g.log.Info("there is room on the disk again: entries are stored", logkey.Path, g.dir)
 	}
 	g.counters.append(entries)
+	g.recent.wrote(entries)
 	if g.notes.unheld += len(entries); g.notes.unheld >= files.HeldEvery {
 		g.hold()
 	}
@@ -255,6 +257,7 @@ func (g *guard) DeleteRange(first, last uint64) error {
 	if err != nil {
 		return files.Classify(err, "shorten log", g.dir)
 	}
+	g.recent.drop(first, last)
 	return g.WAL.DeleteRange(first, last)
 }
 
@@ -262,6 +265,9 @@ func (g *guard) DeleteRange(first, last uint64) error {
 // could not apply an entry, gets one that says nothing in its place: nothing is applied, stored or dropped any more,
 // and no server would take that entry, whose checksum no entry has.
 func (g *guard) GetLog(index uint64, e *raft.Log) error {
+	if g.recent.read(index, e) {
+		return nil
+	}
 	err := g.WAL.GetLog(index, e)
 	switch {
 	case errors.Is(err, raft.ErrLogNotFound):
