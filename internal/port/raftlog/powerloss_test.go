@@ -18,8 +18,8 @@ func TestAPowerLossTakesNoEntry(t *testing.T) {
 }
 
 // Given snapshots, when the power fails at every single point on the way to them, and to the end of the first, which
-// makes room for the third, then every acknowledged entry is there: between two steps there are few points, and many may
-// be passed by. No half of a snapshot is taken for damage, and nothing of one stays.
+// makes room for the third, then every acknowledged entry is there: between two steps there are few points, and many
+// may be passed by. No half of a snapshot is taken for damage, and nothing of one stays.
 func TestAPowerLossInASnapshotTakesNoEntry(t *testing.T) {
 	surviveCuts(t, powerloss.Config{}, 3, 1)
 }
