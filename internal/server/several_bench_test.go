@@ -195,8 +195,8 @@ func BenchmarkSeveralClaims(b *testing.B) {
 	}
 }
 
-// BenchmarkSeveralForwarded is the registration of a job with a server that does not lead: each when what the one before
-// has brought about is done, and one after another, beside the plans that the log takes for those before.
+// BenchmarkSeveralForwarded is the registration of a job with a server that does not lead: each when what the one
+// before has brought about is done, and one after another, beside the plans that the log takes for those before.
 func BenchmarkSeveralForwarded(b *testing.B) {
 	for name, rests := range map[string]bool{"at_rest": true, "in_a_row": false} {
 		b.Run(name, func(b *testing.B) {

@@ -36,11 +36,12 @@ type index[T any] struct {
 // one makes an index of a function with a single key; an empty key leaves the object out.
 func one[T any](name string, key func(*T) Key) index[T] { return index[T]{name: name, key: key} }
 
-func (i *index[T]) only(o *T) Key {
-	if o == nil {
-		return ""
+// of is what a function makes of an object; of none nothing.
+func of[T, K any](make func(*T) K, o *T) (out K) {
+	if o != nil {
+		out = make(o)
 	}
-	return i.key(o)
+	return out
 }
 
 // stamping makes the stamp of a table whose objects have their indexes in two fields.
@@ -205,9 +206,9 @@ func (t *table[T]) remove(w *radix.ForestTxn, o *T) {
 // refile files an object under its keys in an index, and no more under those that it had; nil: it was not there, or is
 // no more.
 func (t *table[T]) refile(w *radix.ForestTxn, index int, key string, old, now *T) {
-	of, tree := &t.indexes[index], t.first+1+index
-	if of.keys == nil {
-		before, after := of.only(old), of.only(now)
+	by, tree := &t.indexes[index], t.first+1+index
+	if by.keys == nil {
+		before, after := of(by.key, old), of(by.key, now)
 		if before != "" && before != after {
 			w.Write(tree).Delete(string(before) + key)
 		}
@@ -216,15 +217,10 @@ func (t *table[T]) refile(w *radix.ForestTxn, index int, key string, old, now *T
 		}
 		return
 	}
-	var after []Key
-	if now != nil {
-		after = of.keys(now)
-	}
-	if old != nil {
-		for _, k := range of.keys(old) {
-			if !slices.Contains(after, k) {
-				w.Write(tree).Delete(string(k) + key)
-			}
+	before, after := of(by.keys, old), of(by.keys, now)
+	for _, k := range before {
+		if !slices.Contains(after, k) {
+			w.Write(tree).Delete(string(k) + key)
 		}
 	}
 	for _, k := range after {
