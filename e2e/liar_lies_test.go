@@ -188,7 +188,7 @@ func (l *liar) reads(what string, id ids.Alloc, task string, says ...string) lie
 			Tasks: []wire.TaskSources{{
 				Alloc:   id,
 				Task:    task,
-				Sources: []render.Source{{Kind: render.Variable, Name: "nomad/jobs/" + string(l.alloc.JobID)}},
+				Sources: []render.Source{{Kind: render.Variable, Name: "nomad/jobs/" + l.alloc.JobID}},
 			}},
 		})
 		if err == nil && len(reply.Answers) == 1 && len(reply.Answers[0].Values) == 0 {
