@@ -42,13 +42,13 @@ func more() []function {
 			return hex.EncodeToString(mac.Sum(nil))
 		}},
 		{"regexReplaceAll", func(expr, with, s string) (string, error) {
-			re, err := regexp.Compile(expr)
+			re, err := parsed(regexp.Compile(expr))
 			if err != nil {
 				return "", err
 			}
 			return re.ReplaceAllString(s, with), nil
 		}},
-		{"parseUint", func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 64) }},
+		{"parseUint", func(s string) (uint64, error) { return parsed(strconv.ParseUint(s, 10, 64)) }},
 		{"splitToMap", splitToMap},
 		{"toJSONPretty", func(v any) (string, error) { return unescaped(v, true, true) }},
 		{"toUnescapedJSON", func(v any) (string, error) { return unescaped(v, false, false) }},
@@ -264,7 +264,7 @@ func whole(v any) (int64, error) {
 	case r.CanUint() && r.Uint() <= 1<<62:
 		return int64(r.Uint()), nil
 	}
-	return 0, fmt.Errorf("%v is no whole number", v)
+	return 0, fmt.Errorf("a %T is no whole number", v)
 }
 
 // calculate works on whole numbers while both are such, and on others otherwise.
@@ -325,7 +325,7 @@ func fraction(v any) (float64, error) {
 	}
 	n, err := whole(v)
 	if err != nil {
-		err = fmt.Errorf("%v is no number", v)
+		err = fmt.Errorf("a %T is no number", v)
 	}
 	return float64(n), err
 }

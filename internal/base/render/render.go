@@ -53,6 +53,9 @@ func Execute(t Template, v Values) (*Rendering, error) {
 		return nil, err
 	}
 	r := &reading{known: v.Known}
+	if env := v.Env; env != nil {
+		v.Env = func(name string) string { return r.recorded(env(name)) }
+	}
 	var tpl *template.Template
 	tpl, err := template.Parse(t.Name, t.Text, template.Options{
 		Left:           t.Left,
@@ -69,7 +72,7 @@ func Execute(t Template, v Values) (*Rendering, error) {
 	case !r.Whole():
 		return &r.Rendering, nil
 	case err != nil:
-		return nil, fault.Wrap(err, fault.Invalid, "render", t.Name)
+		return nil, r.failed(t.Name, err)
 	}
 	r.Data = out.Bytes()
 	return &r.Rendering, nil
@@ -139,7 +142,7 @@ func table(v Values) []function {
 		{"split", func(sep, s string) []string { return strings.Split(s, sep) }},
 		{"join", func(sep string, s []string) string { return strings.Join(s, sep) }},
 		{"replaceAll", func(old, with, s string) string { return strings.ReplaceAll(s, old, with) }},
-		{"regexMatch", func(expr, s string) (bool, error) { return regexp.MatchString(expr, s) }},
+		{"regexMatch", func(expr, s string) (bool, error) { return parsed(regexp.MatchString(expr, s)) }},
 		{"indent", indent},
 		{"parseJSON", func(s string) (any, error) {
 			if s == "" {
@@ -153,9 +156,9 @@ func table(v Values) []function {
 			b, err := json.Marshal(v)
 			return string(b), err
 		}},
-		{"parseBool", strconv.ParseBool},
-		{"parseInt", func(s string) (int64, error) { return strconv.ParseInt(s, 10, 64) }},
-		{"parseFloat", func(s string) (float64, error) { return strconv.ParseFloat(s, 64) }},
+		{"parseBool", func(s string) (bool, error) { return parsed(strconv.ParseBool(s)) }},
+		{"parseInt", func(s string) (int64, error) { return parsed(strconv.ParseInt(s, 10, 64)) }},
+		{"parseFloat", func(s string) (float64, error) { return parsed(strconv.ParseFloat(s, 64)) }},
 		{"base64Encode", func(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }},
 		{"base64Decode", func(s string) (string, error) {
 			b, err := base64.StdEncoding.DecodeString(s)

@@ -79,10 +79,17 @@ type Rendering struct {
 // Whole tells that the text is what the template says.
 func (r *Rendering) Whole() bool { return len(r.Asks)+len(r.Waits) == 0 }
 
-// reading notes what a template reads.
+// reading records what a template reads.
 type reading struct {
 	known Known
+	env   []string // values of the environment that were read
 	Rendering
+}
+
+// recorded records a value of the environment that is read.
+func (r *reading) recorded(value string) string {
+	r.env = append(r.env, value)
+	return value
 }
 
 // look reads a source into out, as far as it is known, and reports whether it is there.

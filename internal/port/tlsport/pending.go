@@ -21,8 +21,7 @@ type greeting struct {
 // begin counts a handshake until done is called. The oldest of its address ends if those are too many; else, if all
 // are, the oldest of the address that has the most.
 func (p *pending) begin(raw net.Conn) (done func()) {
-	g := &greeting{raw: raw}
-	g.host, _, _ = net.SplitHostPort(raw.RemoteAddr().String()) // empty: no address of the network
+	g := &greeting{raw: raw, host: networkOf(raw.RemoteAddr())}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of, most := map[string]int{}, g.host

@@ -62,7 +62,7 @@ type Config struct {
 type Port struct {
 	cfg     Config
 	raw     net.Listener
-	open    chan struct{} // a place for each connection of who has no certificate
+	open    places
 	refused seldom.Log
 	served  map[string]*listener
 
@@ -74,7 +74,6 @@ func New(raw net.Listener, cfg Config) *Port {
 	p := &Port{
 		cfg:    cfg,
 		raw:    raw,
-		open:   make(chan struct{}, maxOpen),
 		served: map[string]*listener{},
 	}
 	for name := range cfg.Admits {
@@ -146,17 +145,15 @@ func (p *Port) say(what string, addr net.Addr, err error) {
 
 // admitOpen gives a connection of who has no certificate its place and its end.
 func (p *Port) admitOpen(c *Conn) error {
-	select {
-	case p.open <- struct{}{}:
-	default:
-		return fault.New(fault.Exhausted, "admit", c.RemoteAddr().String(),
-			fmt.Sprintf("%d others are joining", maxOpen))
+	leave, err := p.open.take(c.RemoteAddr(), func() { _ = c.NetConn().Close() })
+	if err != nil {
+		return err
 	}
 	// No deadline of the connection: who serves it sets its own.
 	end := time.AfterFunc(openTimeout, func() { _ = c.Close() })
 	c.closing = sync.OnceFunc(func() {
 		end.Stop()
-		<-p.open
+		leave()
 	})
 	return nil
 }

@@ -174,7 +174,7 @@ func TestWhoOnlyOpensConnectionsKeepsNobodyOut(t *testing.T) {
 }
 
 // TestWhoSaysNothingKeepsNobodyOut: connections of one address on which nothing is said, and those of who is to join
-// and does not, are bounded, so that members get in beside them.
+// and does not, are bounded, so that members get in beside them; and so does who joins from another address.
 func TestWhoSaysNothingKeepsNobodyOut(t *testing.T) {
 	c := certificates.New(t, ids.New())
 	to := port(t, c, true)
@@ -194,19 +194,38 @@ func TestWhoSaysNothingKeepsNobodyOut(t *testing.T) {
 		t.Errorf("beside 300 silent ones: %q, %v", got, err)
 	}
 	root := trust.KeyOf(c.Authority.Root)
-	in, refused := 0, 0
-	for range 80 {
-		conn, _, err := tlsport.Enter(t.Context(), dial("127.0.0.3"), time.Now(), root)
+	joins := func(from string) net.Conn {
+		conn, _, err := tlsport.Enter(t.Context(), dial(from), time.Now(), root)
 		if err == nil {
-			if _, err = conn.Read(make([]byte, 1)); err == nil {
-				in++
-				continue
-			}
+			_, err = conn.Read(make([]byte, 1))
 		}
-		refused++
+		if err != nil {
+			return nil
+		}
+		return conn
 	}
-	if in != 64 || refused != 16 {
-		t.Errorf("%d of 80 that are to join are in, %d refused", in, refused)
+	var in []net.Conn
+	for range 80 {
+		if c := joins("127.0.0.3"); c != nil {
+			in = append(in, c)
+		}
+	}
+	if len(in) != 64 {
+		t.Errorf("%d of 80 that are to join are in", len(in))
+	}
+	for range 20 {
+		if joins("127.0.0.4") == nil {
+			t.Fatal("who comes from another address is kept out")
+		}
+	}
+	if err := in[0].SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := io.ReadAll(in[0]); err != nil && !strings.Contains(err.Error(), "reset") {
+		t.Errorf("the oldest has not given way: %q, %v", text, err)
+	}
+	if joins("127.0.0.3") != nil {
+		t.Error("the address that has the most has one more")
 	}
 	if got, err := hear(t, to, tlsport.Calls, "", c.Server(t, "s2")); err != nil || got == "" {
 		t.Errorf("beside 64 that do not join: %q, %v", got, err)

@@ -18,6 +18,9 @@ import (
 type NextSegment struct {
 	stop <-chan struct{}
 
+	owing sync.Mutex
+	owed  func() error // makes what the log was opened without, for want of room; nil: there is nothing
+
 	mu     sync.Mutex
 	made   chan struct{} // closed when it is; nil: none is to be made
 	lacks  chan struct{} // closed when there was no room for it
@@ -57,10 +60,34 @@ func (n *NextSegment) End() {
 	}
 }
 
+// owe has a log opened without what there is no room for: make is called until it succeeds, before anything is written.
+func (n *NextSegment) owe(make func() error) {
+	n.owing.Lock()
+	defer n.owing.Unlock()
+	n.owed = make
+}
+
+// settle makes what the log was opened without.
+func (n *NextSegment) settle() error {
+	n.owing.Lock()
+	defer n.owing.Unlock()
+	if n.owed == nil {
+		return nil
+	}
+	err := n.owed()
+	if err == nil {
+		n.owed = nil
+	}
+	return err
+}
+
 // Wait returns when no segment is to be made any more, or why there is no room for it.
 func (n *NextSegment) Wait() error {
 	if n == nil {
 		return nil
+	}
+	if err := n.settle(); err != nil {
+		return err
 	}
 	n.mu.Lock()
 	made, lacks := n.made, n.lacks
@@ -125,21 +152,51 @@ func IsUnwritten(err error) bool {
 type segmentList struct {
 	*metadb.BoltMetaDB
 	next *NextSegment
+	// ahead is the list as it is to be, where there was no room to write that down before the log was opened; nil: it
+	// is written.
+	ahead *types.PersistentState
+}
+
+// Load reads the list.
+func (l *segmentList) Load(dir string) (types.PersistentState, error) {
+	s, err := l.BoltMetaDB.Load(dir)
+	if err == nil && l.ahead != nil {
+		s = *l.ahead
+	}
+	return s, err
 }
 
 // CommitState writes the list.
-func (l segmentList) CommitState(s types.PersistentState) error {
+func (l *segmentList) CommitState(s types.PersistentState) error {
 	return l.next.try(func() error { return l.BoltMetaDB.CommitState(s) })
+}
+
+// catchUp writes the list as it is to be.
+func (l *segmentList) catchUp() error {
+	if l.ahead == nil {
+		return nil
+	}
+	err := l.BoltMetaDB.CommitState(*l.ahead)
+	if err == nil {
+		l.ahead = nil
+	}
+	return err
 }
 
 // segments are the library's, which say when one is full.
 type segments struct {
 	types.SegmentFiler
 	next *NextSegment
+	list *segmentList
+	open bool // the log is: a segment is made for what is written
 }
 
-// Create makes a segment.
-func (s segments) Create(info types.SegmentInfo) (types.SegmentWriter, error) {
+// Create makes a segment. A log that is being opened needs none before something is written: where there is no room for
+// it, or for the list that it is in, it is made then.
+func (s *segments) Create(info types.SegmentInfo) (types.SegmentWriter, error) {
+	if !s.open {
+		return s.first(info)
+	}
 	var w types.SegmentWriter
 	err := s.next.try(func() (err error) { w, err = s.SegmentFiler.Create(info); return err })
 	if err != nil {
@@ -149,8 +206,32 @@ func (s segments) Create(info types.SegmentInfo) (types.SegmentWriter, error) {
 	return tail{w, s.next}, nil
 }
 
+// first makes the segment that a log lacks which is being opened.
+func (s *segments) first(info types.SegmentInfo) (types.SegmentWriter, error) {
+	u := &unmade{}
+	create := func() error {
+		if err := s.list.catchUp(); err != nil {
+			return err
+		}
+		w, err := s.SegmentFiler.Create(info)
+		if err == nil {
+			u.made.Store(&w)
+		}
+		return err
+	}
+	err := create()
+	if IsFull(err) && s.next != nil {
+		s.next.owe(create)
+		err = nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return tail{u, s.next}, nil
+}
+
 // RecoverTail opens the last segment.
-func (s segments) RecoverTail(info types.SegmentInfo) (types.SegmentWriter, error) {
+func (s *segments) RecoverTail(info types.SegmentInfo) (types.SegmentWriter, error) {
 	w, err := s.SegmentFiler.RecoverTail(info)
 	if err != nil {
 		return nil, err

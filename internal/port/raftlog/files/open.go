@@ -43,15 +43,22 @@ func openWALIn(cfg Options, dir string) (*wal.WAL, error) {
 	if err := MakeDir(dir); err != nil {
 		return nil, err
 	}
-	if err := finishRotation(dir); err != nil {
+	list := &segmentList{BoltMetaDB: &metadb.BoltMetaDB{}, next: cfg.Next}
+	made := &segments{
+		SegmentFiler: segment.NewFiler(dir, private{fs.New(), cfg.Made}),
+		next:         cfg.Next,
+		list:         list,
+	}
+	var err error
+	if list.ahead, err = finishRotation(dir); err != nil && (cfg.Next == nil || list.ahead == nil) {
 		return nil, Classify(err, "open log", dir)
 	}
 	w, err := wal.Open(dir, wal.WithSegmentSize(cfg.SegmentSize), wal.WithLogger(NewLogger(cfg.Log)),
-		wal.WithMetaStore(segmentList{&metadb.BoltMetaDB{}, cfg.Next}),
-		wal.WithSegmentFiler(segments{segment.NewFiler(dir, private{fs.New(), cfg.Made}), cfg.Next}))
+		wal.WithMetaStore(list), wal.WithSegmentFiler(made))
 	if err != nil {
 		return nil, Classify(fmt.Errorf("open: %w", err), "open log", dir)
 	}
+	made.open = true
 	if err := closeToOthers(dir); err != nil {
 		return nil, errors.Join(Classify(err, "open log", dir), w.Close())
 	}

@@ -20,10 +20,11 @@ const MetaFile = "wal-meta.db"
 // finishRotation ends a rotation of segments that a crash cut off. The library seals the last segment with the append
 // that fills it, and notes that in its list of segments a moment later, together with the segment that follows. Between
 // the two it lets itself be opened again and refuses every append from then on ("segment is sealed"). The entries are
-// whole; what is made here is the note, as the library would have made it.
-func finishRotation(dir string) (err error) {
+// whole; what is made here is the note, as the library would have made it. ahead is that note where there was no room
+// to write it, which the error says.
+func finishRotation(dir string) (ahead *types.PersistentState, err error) {
 	if _, err := os.Stat(filepath.Join(dir, MetaFile)); errors.Is(err, os.ErrNotExist) {
-		return nil
+		return nil, nil
 	}
 	meta := &metadb.BoltMetaDB{}
 	defer func() {
@@ -33,18 +34,18 @@ func finishRotation(dir string) (err error) {
 	}()
 	list, err := meta.Load(dir)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", MetaFile, err)
+		return nil, fmt.Errorf("read %s: %w", MetaFile, err)
 	}
 	if len(list.Segments) == 0 {
-		return nil
+		return nil, nil
 	}
 	tail := &list.Segments[len(list.Segments)-1]
 	if !tail.SealTime.IsZero() {
-		return nil
+		return nil, nil
 	}
 	sealed, index, last, err := readTail(dir, *tail)
 	if err != nil || !sealed {
-		return err
+		return nil, err
 	}
 	tail.SealTime = time.Now()
 	tail.MaxIndex = last
@@ -59,9 +60,12 @@ func finishRotation(dir string) (err error) {
 	})
 	list.NextSegmentID++
 	if err := meta.CommitState(list); err != nil {
-		return fmt.Errorf("write %s: %w", MetaFile, err)
+		if IsFull(err) {
+			ahead = &list
+		}
+		return ahead, fmt.Errorf("write %s: %w", MetaFile, err)
 	}
-	return nil
+	return nil, nil
 }
 
 // readTail reads the last segment: whether it is sealed, where its index begins, and its last entry. One that is not

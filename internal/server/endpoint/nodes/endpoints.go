@@ -35,10 +35,11 @@ type Config struct {
 
 // Endpoints answer methods.
 type Endpoints struct {
-	cfg      Config
-	begun    begun
-	refused  refusals
-	unplaced unplaced
+	cfg       Config
+	begun     begun
+	refused   refusals
+	unplaced  unplaced
+	misplaced misplaced
 }
 
 // New returns endpoints; Register lets them answer.

@@ -69,10 +69,14 @@ func (e *Endpoints) nodeRegister(ctx context.Context, req *wire.NodeRegisterRequ
 	if err := snap.Member(nil, trust.Node, string(req.Node)).MayBeIn(node.PoolOf(req.Info.NodePool)); err != nil {
 		return nil, err
 	}
+	if err := boundedNode(req.Info); err != nil {
+		return nil, err
+	}
 	if err := e.noteEvidence(ctx, snap, req); err != nil {
 		return nil, err
 	}
 	req.Info.SecretHash = HashSecret(secret)
+	req.Info.ReplacedBy = "" // that its machine is dead a person says, and a node that registers is not
 	if req.Info.Unfollowed = ""; req.Holds && snap.Relate(req.Seen) == lineage.Foreign {
 		req.Info.Unfollowed = node.FollowsOthers
 	}
@@ -184,7 +188,8 @@ func (e *Endpoints) nodeUpdate(ctx context.Context, req *wire.NodeUpdateRequest)
 			a.Network = nil
 		}
 	}
-	update := &fsm.AllocClientUpdate{Allocs: req.Allocs, Seed: ids.New()}
+	own := e.misplaced.leftOut(e.cfg.Log, snap, req.Node, req.Allocs)
+	update := &fsm.AllocClientUpdate{Allocs: own, Seed: ids.New()}
 	out := &wire.NodeUpdateReply{}
 	var inventory *fsm.InventoryApply
 	if req.Inventory != nil {
