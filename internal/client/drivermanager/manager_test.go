@@ -178,3 +178,44 @@ func TestDispenseAndRecoverNameWhatIsNotThere(t *testing.T) {
 		t.Errorf("two of one name: %v", err)
 	}
 }
+
+// Given a driver whose tasks have no root of their own and that says they have, then the node does not say so: whoever
+// may have commands run in tasks would reach the node by them.
+func TestADriversWordDoesNotConfineItsTasks(t *testing.T) {
+	boast := mock.New()
+	boast.DriverName = "boast"
+	m, err := drivermanager.New(drivermanager.Config{
+		Drivers: []driver.Driver{&boasting{boast}},
+		Log:     slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	g, gctx := lifecycle.NewGroup(ctx)
+	g.Go("manager", func() error { return m.Run(gctx) })
+	<-m.Looked()
+	said := m.States()["boast"].Attributes
+	cancel()
+	if err := g.Wait(); err != nil {
+		t.Error(err)
+	}
+	if said["driver.boast.confined"] != "" || said["driver.boast.version"] != "7" {
+		t.Errorf("the node says %v", said)
+	}
+}
+
+// boasting is a driver that says of its tasks that they are confined.
+type boasting struct{ *mock.Driver }
+
+func (b *boasting) Info() driver.Info {
+	info := b.Driver.Info()
+	info.Capabilities.FSIsolation = driver.IsolationNone
+	return info
+}
+
+func (*boasting) Fingerprint(context.Context) driver.Fingerprint {
+	return driver.Fingerprint{Health: driver.Healthy, Attributes: map[string]string{
+		"driver.boast.confined": "1", "driver.boast.version": "7",
+	}}
+}

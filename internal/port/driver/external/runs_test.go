@@ -405,6 +405,17 @@ func TestAFailedStartThatCannotBeEndedIsKept(t *testing.T) {
 	}
 }
 
+// Given a plugin that is started again and says nothing of how it is from then on, then it is not said to be as its
+// predecessor was for long, but that it runs and is mute.
+func TestAMutePluginIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "mute")
+	n.agent()
+	n.says(driver.Healthy, "as ever")
+	must(t, unix.Kill(n.one(), unix.SIGKILL))
+	n.says(driver.Unhealthy, "it runs, and has not said")
+}
+
 // Given a plugin that says very much, when it is followed, then the file of its words does not grow on, and what it
 // says afterwards is heard.
 func TestWhatAPluginSaysIsCut(t *testing.T) {
