@@ -152,9 +152,9 @@ func TestASmallChangeOfTheDiskIsNoNewsAtTheFirstLook(t *testing.T) {
 	}
 }
 
-// Given drivers of which one says what the node, or another driver, is, when the node is described, then it is as the node
-// has found it and as the other says, whichever comes first; what the driver says of itself, and what nobody else says,
-// is there.
+// Given drivers of which one says what the node, or another driver, is, when the node is described, then that is as the
+// node has found it and as the other says, whichever comes first; what the driver says of itself, and what nobody else
+// says, is there.
 func TestADriverSaysNothingOfOthers(t *testing.T) {
 	n := &node.Node{
 		Attributes: map[string]string{"kernel.name": "linux"},
@@ -163,7 +163,9 @@ func TestADriverSaysNothingOfOthers(t *testing.T) {
 				"kernel.name": "none", "driver.exec": "0", "driver.exec.confined": "0", "driver.raw_exec.x": "1",
 				"driver.a": "1", "driver.a.version": "7", "driver.another-word": "1", "shared": "a",
 			}},
-			"exec":     {Detected: true, Attributes: map[string]string{"driver.exec": "1", "driver.exec.confined": "1"}},
+			"exec": {Detected: true, Attributes: map[string]string{
+				"driver.exec": "1", "driver.exec.confined": "1",
+			}},
 			"raw_exec": {Attributes: map[string]string{"driver.raw_exec": "1"}},
 			"z": {Detected: true, Attributes: map[string]string{
 				"driver.exec.confined": "0", "driver.a.version": "8", "shared": "z",

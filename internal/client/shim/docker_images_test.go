@@ -219,9 +219,9 @@ func TestImagesAreLoadedFromArchives(t *testing.T) {
 	p.over(p.start(d, cfg))
 }
 
-// Given an archive in a task's directory whose image is also named as one that other jobs run, when it is loaded, then the
-// task runs it, and the names of the daemon lead where they led; the image stays where somebody has named it; and a pipe
-// in the place of the archive holds up nobody.
+// Given an archive in a task's directory whose image is also named as one that other jobs run, when it is loaded, then
+// the task runs it, and the names of the daemon lead where they led; the image stays where somebody has named it; and a
+// pipe in the place of the archive holds up nobody.
 func TestAnArchiveNamesNoImageOfOthers(t *testing.T) {
 	t.Parallel()
 	p := newDocked(t, dockerd.New(t), "docker-names-"+slice)
@@ -247,7 +247,8 @@ func TestAnArchiveNamesNoImageOfOthers(t *testing.T) {
 	})
 	p.says(driver.Healthy)
 	cfg := p.config("web")
-	cfg.Config["image"], cfg.Config["load"], cfg.Config["force_pull"] = "packed:1", "image.tar", true
+	cfg.Config["image"], cfg.Config["load"] = "packed:1", "image.tar"
+	cfg.Config["force_pull"] = true
 	inside := filepath.Join(cfg.TaskDir, "local/image.tar")
 	if err := unix.Mkfifo(inside, 0o666); err != nil {
 		t.Fatal(err)

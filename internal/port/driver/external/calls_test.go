@@ -272,7 +272,8 @@ func TestAMessageIsAsLargeAsOneMayBe(t *testing.T) {
 }
 
 // Given a plugin that says very much of a task, and without an end, and as much of a task that another driver has, when
-// it is heard, then nobody is told of the other, what it says is cut to what a report can hold, the flood comes at a pace that nobody drowns in, and tasks can be started meanwhile.
+// it is heard, then nobody hears of the other, what it says is cut to what a report can hold, the flood comes at a pace
+// that nobody drowns in, and tasks can be started meanwhile.
 func TestAFloodOfEventsOfTasksIsBounded(t *testing.T) {
 	t.Parallel()
 	var heard, foreign atomic.Int64

@@ -143,7 +143,7 @@ func (s *connection) fingerprints(ctx context.Context, say func(driver.Fingerpri
 	return g.Wait()
 }
 
-// maxAttributes bounds what a plugin says of the node: each word of it may be a write of the servers, and all they keep.
+// maxAttributes bounds what a plugin says of the node: each word may be a write of the servers, which keep all of it.
 const maxAttributes = 256
 
 func (s *connection) fingerprint(f *driverpb.FingerprintResponse) driver.Fingerprint {

@@ -88,8 +88,8 @@ func (d *Driver) awaitStart(ctx context.Context, id string) error {
 	}
 }
 
-// undo returns when nothing of an attempt lives or can begin to, whose start has failed: whoever is told that it failed
-// relies on that, and may never ask for another attempt. With ctx it ends, and then the attempt is aborted or taken up.
+// undo returns when nothing of an attempt lives or can begin to, whose start has failed: whoever hears of that relies
+// on it, and may never ask for another attempt. With ctx it ends, and then the attempt is aborted or taken up.
 func (t *task) undo(ctx context.Context, s *connection, cfg *driver.TaskConfig) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), pluginhost.CallLimit)
 	defer cancel()

@@ -25,9 +25,11 @@ import (
 	"berth/internal/port/driver"
 )
 
-// loadArchive gives the daemon the image of a task that an archive in the task's local directory has, and returns its id.
-// No link leads out of that directory. The image gets no name: by a name tasks of other jobs would run it.
-func (i *Images) loadArchive(ctx context.Context, cfg *driver.TaskConfig, archive string, ref reference) (string, error) {
+// loadArchive gives the daemon the image of a task that an archive in the task's local directory has, and returns its
+// id. No link leads out of that directory. The image gets no name: by a name tasks of other jobs would run it.
+func (i *Images) loadArchive(
+	ctx context.Context, cfg *driver.TaskConfig, archive string, ref reference,
+) (string, error) {
 	what := "config.load " + strconv.Quote(archive)
 	root, err := os.OpenRoot(filepath.Join(cfg.TaskDir, "local"))
 	if err != nil {
@@ -109,7 +111,8 @@ func nameless(archive io.Reader, out io.Writer, ref reference) error {
 			if err != nil {
 				return err
 			}
-			content, said, h.Size = bytes.NewReader(text), true, int64(len(text))
+			content, said = bytes.NewReader(text), true
+			h.Size = int64(len(text))
 		case base == manifestName, slices.Contains([]string{"repositories", "index.json", "oci-layout"}, name):
 			continue
 		}

@@ -22,7 +22,8 @@ func packedAs(t *testing.T, entries ...[2]string) []byte {
 	for _, e := range entries {
 		h := &tar.Header{Name: e[0], Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(e[1]))}
 		if to, link := strings.CutPrefix(e[1], "->"); link {
-			h.Typeflag, h.Linkname, h.Size = tar.TypeSymlink, to, 0
+			h.Typeflag, h.Linkname = tar.TypeSymlink, to
+			h.Size = 0
 		}
 		err := w.WriteHeader(h)
 		if err == nil && h.Size > 0 {
@@ -74,7 +75,8 @@ func TestAnArchiveWithoutItsNames(t *testing.T) {
 			there[h.Name] = string(content) + h.Linkname
 		}
 		want := map[string]string{
-			"l/layer.tar": "lower", "m/layer.tar": "../l/layer.tar", "here": ".", "bb.json": "{}", "m/repositories": "kept",
+			"l/layer.tar": "lower", "m/layer.tar": "../l/layer.tar", "here": ".", "bb.json": "{}",
+			"m/repositories":  "kept",
 			"./manifest.json": `[{"Config":"bb.json","RepoTags":null,"Layers":["m/layer.tar"]}]`,
 		}
 		if !maps.Equal(there, want) {
@@ -83,21 +85,21 @@ func TestAnArchiveWithoutItsNames(t *testing.T) {
 	}
 }
 
-// Given archives that are none, or have not what is asked for, then that is said with the way out, and nothing of them is
-// given on as whole.
+// Given archives that are none, or have not what is asked for, then that is said with the way out.
 func TestArchivesThatAreRefused(t *testing.T) {
 	whole := packedAs(t, [2]string{"manifest.json", twoImages})
+	mine := reference{name: "mine", tag: "2"}
 	for name, c := range map[string]struct {
 		archive []byte
 		ref     reference
 		kind    fault.Kind
 		says    string
 	}{
-		"no archive":    {bytes.Repeat([]byte("x"), 1024), reference{name: "mine", tag: "2"}, fault.Invalid, "docker save"},
-		"empty":         {packedAs(t), reference{name: "mine", tag: "2"}, fault.Invalid, "no manifest.json"},
+		"no archive":    {bytes.Repeat([]byte("x"), 1024), mine, fault.Invalid, "docker save"},
+		"empty":         {packedAs(t), mine, fault.Invalid, "no manifest.json"},
 		"another image": {whole, reference{name: "mine", tag: "3"}, fault.NotFound, "victim:1"},
-		"a part":        {whole[:600], reference{name: "mine", tag: "2"}, fault.Invalid, "manifest.json"},
-		"not JSON": {packedAs(t, [2]string{"manifest.json", "x"}), reference{name: "mine", tag: "2"}, fault.Invalid,
+		"a part":        {whole[:600], mine, fault.Invalid, "manifest.json"},
+		"not JSON": {packedAs(t, [2]string{"manifest.json", "x"}), mine, fault.Invalid,
 			"manifest.json"},
 	} {
 		err := nameless(bytes.NewReader(c.archive), io.Discard, c.ref)

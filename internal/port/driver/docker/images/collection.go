@@ -187,8 +187,8 @@ func (i *Images) removeImage(ctx context.Context, name string) {
 	}
 }
 
-// named is fault.Conflict where somebody has given an image of an archive, which has none, a name: by its id it would go
-// with that.
+// named is fault.Conflict where somebody has given an image of an archive, which has none, a name: by its id it would
+// go with that.
 func (i *Images) named(ctx context.Context, name string) error {
 	if !strings.HasPrefix(name, "sha256:") {
 		return nil
