@@ -328,8 +328,8 @@ func TestAStartWhoseDaemonIsLostLeavesNothing(t *testing.T) {
 	}
 }
 
-// Given a daemon that was still creating a container for an agent that has died, so that its name is taken while no answer
-// has it, when the next agent starts the task, then that is waited for and removed, and the task runs.
+// Given a daemon that was still creating a container for an agent that has died, so that its name is taken while no
+// answer has it, when the next agent starts the task, then that is waited for and removed, and the task runs.
 func TestANameThatADeadAgentHasTakenIsFreed(t *testing.T) {
 	t.Parallel()
 	p := newDocked(t, dockerd.New(t), "docker-taken-"+slice)

@@ -87,8 +87,8 @@ func (d *Driver) removeHolder(ctx context.Context, id ids.Alloc, name string) er
 // namePatience is how long it is waited for a container of which a daemon keeps the name and says nothing.
 const namePatience = 20 * time.Second
 
-// create creates a container of an alloc. Its name may be taken by one that the daemon is creating for an agent that has
-// died: it is in no answer until it is whole, and then nobody starts it. It is waited for, and removed.
+// create creates a container of an alloc. Its name may be taken by one that the daemon is creating for an agent that
+// has died: it is in no answer until it is whole, and then nobody starts it. It is waited for, and removed.
 func (d *Driver) create(ctx context.Context, name string, id ids.Alloc, body *dockerapi.Create) (string, error) {
 	until := time.Now().Add(namePatience)
 	for {
