@@ -150,7 +150,10 @@ type packed struct {
 // chosen is a manifest.json with the one image that a task asks for, and without its names.
 func chosen(manifest io.Reader, ref reference) ([]byte, error) {
 	var all []packed
-	text, err := io.ReadAll(io.LimitReader(manifest, maxManifest))
+	text, err := io.ReadAll(io.LimitReader(manifest, maxManifest+1))
+	if len(text) > maxManifest {
+		return nil, fault.New(fault.Invalid, "read", manifestName, fmt.Sprintf("it is larger than %d bytes", maxManifest))
+	}
 	if err == nil {
 		err = json.Unmarshal(text, &all)
 	}
