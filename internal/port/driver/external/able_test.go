@@ -96,6 +96,9 @@ func (a *able) StartTask(_ context.Context, r *driverpb.StartTaskRequest) (*driv
 }
 
 func (a *able) RecoverTask(_ context.Context, r *driverpb.RecoverTaskRequest) (*driverpb.RecoverTaskResponse, error) {
+	if _, err := os.Stat(filepath.Join(playedplugin.StateDir(), "away")); err == nil {
+		return nil, status.Error(codes.Unavailable, "the daemon does not answer")
+	}
 	if _, err := a.task(r.GetHandle().GetConfig().GetId()); err != nil {
 		a.begin(r.GetHandle().GetConfig().GetId())
 	}

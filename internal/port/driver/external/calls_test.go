@@ -224,6 +224,23 @@ func TestAPluginThatHangsInAnyCallHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// Given a plugin that cannot look for a task because its own daemon is away, when it is asked to take that up, then the
+// task is neither ended nor said to be gone: it is found when the daemon is back.
+func TestATaskThatCannotBeLookedForIsNotEnded(t *testing.T) {
+	t.Parallel()
+	u := used(t, "able", true)
+	away := filepath.Join(u.node.dir, "state", "away")
+	must(t, os.WriteFile(away, nil, 0o600))
+	if _, err := u.d.Recover(t.Context(), u.task.Handle()); err == nil || fault.Has(err, fault.NotFound) {
+		t.Errorf("while it cannot be looked for: %v", err)
+	}
+	must(t, u.task.Signal(t.Context(), "SIGHUP"))
+	must(t, os.Remove(away))
+	found, err := u.d.Recover(t.Context(), u.task.Handle())
+	must(t, err)
+	must(t, found.Stop(t.Context(), "", 0))
+}
+
 // Given a plugin that never answers, when it is started, and when it is asked for something by who has all the time,
 // then the bound of calls ends that, and it is said.
 func TestACallThatIsNotAnsweredIsGivenUp(t *testing.T) {
