@@ -240,8 +240,8 @@ func (k *keeping) Drop(context.Context, ids.Alloc) error {
 }
 
 // Given drivers that keep tasks by themselves, when it is asked whether one keeps any of an alloc, then one that does
-// not know may, whatever the others say; and those that keep something have it dropped, which is not said where one does
-// not know.
+// not know may, whatever the others say; and those that keep something have it dropped, which is not said where one
+// does not know.
 func TestADriverThatDoesNotKnowMayKeepATask(t *testing.T) {
 	none, some := &keeping{Driver: mock.New()}, &keeping{Driver: mock.New(), tasks: []string{"t"}}
 	lost := &keeping{Driver: mock.New(), err: errors.New("the disk does not answer")}

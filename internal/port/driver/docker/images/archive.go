@@ -152,7 +152,8 @@ func chosen(manifest io.Reader, ref reference) ([]byte, error) {
 	var all []packed
 	text, err := io.ReadAll(io.LimitReader(manifest, maxManifest+1))
 	if len(text) > maxManifest {
-		return nil, fault.New(fault.Invalid, "read", manifestName, fmt.Sprintf("it is larger than %d bytes", maxManifest))
+		return nil, fault.New(fault.Invalid, "read", manifestName,
+			fmt.Sprintf("it is larger than %d bytes", maxManifest))
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &all)

@@ -99,8 +99,8 @@ func TestArchivesThatAreRefused(t *testing.T) {
 		"empty":         {packedAs(t), mine, fault.Invalid, "no manifest.json"},
 		"another image": {whole, reference{name: "mine", tag: "3"}, fault.NotFound, "victim:1"},
 		"a part":        {whole[:600], mine, fault.Invalid, "manifest.json"},
-		"a manifest without an end": {packedAs(t, [2]string{"manifest.json", twoImages + strings.Repeat(" ", maxManifest)}),
-			mine, fault.Invalid, "larger"},
+		"a manifest without an end": {packedAs(t,
+			[2]string{"manifest.json", twoImages + strings.Repeat(" ", maxManifest)}), mine, fault.Invalid, "larger"},
 		"not JSON": {packedAs(t, [2]string{"manifest.json", "x"}), mine, fault.Invalid,
 			"manifest.json"},
 	} {
