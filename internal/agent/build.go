@@ -191,7 +191,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 	addresses, addressErr := c.Client.networks().Addresses(reservedPorts)
 	bridge, bridgeErr := c.Client.networks().Of()
 	containers, containersErr := c.plugin(docker.Name).DockerConfig()
-	images, imagesErr := c.plugin(qemu.Name).Images()
+	machines, machinesErr := c.plugin(qemu.Name).Machines()
 	fetched, fetchErr := c.Client.Artifact.Settings(c.Ports.HTTP, c.Ports.RPC)
 	return client.Config{
 		DataDir:       c.DataDir,
@@ -233,7 +233,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 			Users:        execUsers,
 			IDs:          ids,
 		},
-		Images:              images,
+		Machines:            machines,
 		Docker:              &containers,
 		PluginPrograms:      c.programs(),
 		UnlimitedDisks:      c.enforced() == enforceNone,
@@ -251,7 +251,7 @@ func (a *Agent) nodeConfig() (client.Config, error) {
 
 		Feed: a.feed,
 		Log:  a.log, // it adds its own component
-	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr, fetchErr, containersErr, imagesErr)
+	}, errors.Join(err, rawErr, execErr, idsErr, addressErr, bridgeErr, fetchErr, containersErr, machinesErr)
 }
 
 // programs are the plugins that are programs of their own.

@@ -52,6 +52,7 @@ import (
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/docker"
 	"berth/internal/port/driver/exec"
+	"berth/internal/port/driver/qemu"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/port/hostfs"
 	"berth/internal/port/pluginhost"
@@ -92,8 +93,8 @@ type Config struct {
 	Clock *bootclock.Clock
 	// Volumes are the directories in which bundled plugins keep volumes: where there are some, somebody was a node.
 	Volumes []string
-	// Images are directories of the node from which machines of the driver qemu may have their images.
-	Images []string
+	// Machines says where on the node machines of the driver qemu may have their images.
+	Machines qemu.Config
 	// Docker is how containers are run; nil: they are not.
 	Docker *docker.Config
 	// PluginPrograms are plugins that are programs of their own: of drivers, or of devices, as they say.

@@ -31,6 +31,8 @@ func (c *Client) buildDrivers(table *allocs.Table) (err error) {
 			Log:      c.log,
 		})
 		isolated := exec.New(c.cfg.Exec, c.launcher)
+		machines := c.cfg.Machines
+		machines.Log = c.log
 		if err := isolated.Unbounded(); err != nil {
 			return fault.Note(err, "configure", `plugin "exec" io_max`)
 		}
@@ -38,7 +40,7 @@ func (c *Client) buildDrivers(table *allocs.Table) (err error) {
 			rawexec.New(c.cfg.RawExec, c.launcher),
 			isolated,
 			java.New(isolated, ""),
-			qemu.New(qemu.Config{Images: c.cfg.Images, Log: c.log}, isolated),
+			qemu.New(machines, isolated),
 		}, all...)
 		if c.cfg.Docker != nil {
 			all = append(all, c.docker(*c.cfg.Docker, table))

@@ -82,6 +82,20 @@ func TestTheExamplesPassTheTestOfTheirAuthors(t *testing.T) {
 			t.Errorf("left behind: processes %s", left)
 		}
 	})
+	t.Run("driver whose task escapes", func(t *testing.T) {
+		r, err := plugincheck.Driver(t.Context(), pluginreport.Asked{
+			Command: []string{built(t, "driver")},
+			Config:  map[string]any{"shell": "/bin/sh"},
+			Task: map[string]any{"command": "/bin/sh",
+				"args": []any{"-c", "setsid sleep 86397 & echo hi; exec sleep 3600"}},
+		}, quiet)
+		if all := strings.Join(failed(r), "\n"); err != nil || !strings.Contains(all, "nothing of its tasks is left") {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if left, err := exec.Command("pgrep", "-f", "^sleep 86397").Output(); err == nil {
+			t.Errorf("left behind: processes %s", left)
+		}
+	})
 	t.Run("driver whose task ends", func(t *testing.T) {
 		r, err := plugincheck.Driver(t.Context(), pluginreport.Asked{
 			Command: []string{built(t, "driver")},

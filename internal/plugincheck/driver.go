@@ -9,8 +9,12 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
@@ -54,9 +58,10 @@ func Driver(ctx context.Context, asked pluginreport.Asked, log *slog.Logger) (*p
 		{"a task that it does not know is not there for certain", d.unknown},
 		{"the same task starts again, and how it ends is said", d.again},
 		{"what a start left is ended before the next", d.nothingTwice},
+		{"nothing of its tasks is left", d.leaves},
 	})
 	r.Name, r.Version = d.d.Name(), d.d.Info().Version
-	return r, errors.Join(d.stop(ctx), launcher.EndAll(context.WithoutCancel(ctx)), remove())
+	return r, errors.Join(d.stop(), launcher.EndAll(context.WithoutCancel(ctx)), remove())
 }
 
 // drives is a run of a driver with its task.
@@ -87,14 +92,39 @@ func (d *drives) begin(ctx context.Context) {
 	})
 }
 
-func (d *drives) stop(ctx context.Context) error {
-	var err error
-	if d.task != nil {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerLimit)
-		err = d.task.Stop(limited, "", time.Second)
-		cancel()
+// leaves has the last task ended, and looks for processes that write to what was given to a task. They are ended: the
+// test leaves nothing.
+func (d *drives) leaves(ctx context.Context) (string, error) {
+	if d.cfg == nil {
+		return "", &skipped{"no task was started"}
 	}
-	err = errors.Join(err, d.end())
+	var failed error
+	if d.task != nil {
+		limited, cancel := context.WithTimeout(ctx, answerLimit/3)
+		failed = d.task.Stop(limited, "", time.Second)
+		cancel()
+		d.task = nil
+	}
+	itself, _ := d.process() // it may have ended
+	var left []int
+	open, err := filepath.Glob("/proc/[0-9]*/fd/*")
+	for _, fd := range open {
+		to, err := os.Readlink(fd)
+		pid, number := strconv.Atoi(strings.Split(fd, "/")[2])
+		if err == nil && number == nil && pid != itself && pid != os.Getpid() && !slices.Contains(left, pid) &&
+			strings.HasPrefix(to, filepath.Join(d.bench.cfg.Dir, "output")+"/") {
+			left = append(left, pid)
+			failed = errors.Join(failed, unix.Kill(pid, unix.SIGKILL))
+		}
+	}
+	if len(left) > 0 {
+		failed = errors.Join(broken("the processes %v of tasks that it had ended lived, and were killed", left), failed)
+	}
+	return "", errors.Join(failed, err)
+}
+
+func (d *drives) stop() error {
+	err := d.end()
 	// It goes on for a task whose end nobody asked it for; and what it started has been ended.
 	if pid, failed := d.process(); failed == nil && alive(pid) {
 		err = errors.Join(err, d.kill())

@@ -105,7 +105,7 @@ func (p *Plugin) Check(dir string) error {
 		return err
 	}
 	if p.Name == qemu.Name {
-		_, err := p.Images()
+		_, err := p.Machines()
 		return err
 	}
 	_, users := p.Users()

@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"berth/internal/port/driver/qemu"
 	"berth/jobspec/hclfile"
 )
 
@@ -14,7 +15,10 @@ type Qemu struct {
 
 // QemuOptions are what the block of the driver qemu can hold.
 type QemuOptions struct {
-	ImagePaths []string `hcl:"image_paths"` // directories of the node, and files, that images may be taken from
+	// ImagePaths are directories of the node, and files, that images may be taken from, which machines only read.
+	ImagePaths []string `hcl:"image_paths"`
+	// WritableImagePaths are more of them, whose images machines write to.
+	WritableImagePaths []string `hcl:"writable_image_paths"`
 }
 
 // qemuRefusals are options of others, with what there is in their place.
@@ -26,16 +30,22 @@ var qemuRefusals = map[string]string{
 // QemuSpecial refuses options of the driver qemu that others have, with the way out.
 var QemuSpecial = hclfile.Special{Refusal: qemuRefusals}
 
-// Images are where on the node machines of the driver qemu may have their images, beside the task's own.
-func (p *Plugin) Images() ([]string, error) {
+// Machines says where on the node machines of the driver qemu may have their images, beside the task's own.
+func (p *Plugin) Machines() (out qemu.Config, err error) {
 	if p.Qemu == nil || p.Qemu.Config == nil {
-		return nil, nil
+		return out, nil
 	}
-	for _, path := range p.Qemu.Config.ImagePaths {
-		if !filepath.IsAbs(path) || filepath.Clean(path) == "/" {
-			return nil, bad(p.what()+" image_paths", strconv.Quote(path)+" is no directory for images",
-				"write an absolute path other than /")
+	o := p.Qemu.Config
+	for _, of := range []struct {
+		name  string
+		paths []string
+	}{{"image_paths", o.ImagePaths}, {"writable_image_paths", o.WritableImagePaths}} {
+		for _, path := range of.paths {
+			if !filepath.IsAbs(path) || filepath.Clean(path) == "/" {
+				return out, bad(p.what()+" "+of.name, strconv.Quote(path)+" is no directory for images",
+					"write an absolute path other than /")
+			}
 		}
 	}
-	return p.Qemu.Config.ImagePaths, nil
+	return qemu.Config{Images: o.ImagePaths, Writable: o.WritableImagePaths}, nil
 }

@@ -28,17 +28,20 @@ func TestThePageOfQemusBlockIsWhole(t *testing.T) {
 
 // Given places for images that are none, then they are refused by name; and others reach the driver.
 func TestQemusBlockIsJudged(t *testing.T) {
-	of := func(paths ...string) Plugin {
-		return Plugin{Name: "qemu", Qemu: &Qemu{Config: &QemuOptions{ImagePaths: paths}}}
-	}
+	of := func(o QemuOptions) Plugin { return Plugin{Name: "qemu", Qemu: &Qemu{Config: &o}} }
 	for _, path := range []string{"images", "/", "/srv/.."} {
-		p := of("/srv", path)
-		if err := p.Check(""); !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "image_paths") {
-			t.Errorf("%s: %v", path, err)
+		for name, p := range map[string]Plugin{
+			"image_paths":          of(QemuOptions{ImagePaths: []string{"/srv", path}}),
+			"writable_image_paths": of(QemuOptions{WritableImagePaths: []string{"/srv", path}}),
+		} {
+			if err := p.Check(""); !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), " "+name) {
+				t.Errorf("%s: %v", path, err)
+			}
 		}
 	}
-	p := of("/srv/images", "/srv/one.img")
-	if paths, err := p.Images(); err != nil || !slices.Equal(paths, []string{"/srv/images", "/srv/one.img"}) {
-		t.Errorf("they become %q, %v", paths, err)
+	p := of(QemuOptions{ImagePaths: []string{"/srv/images", "/srv/one.img"}, WritableImagePaths: []string{"/srv/own"}})
+	if c, err := p.Machines(); err != nil || !slices.Equal(c.Images, []string{"/srv/images", "/srv/one.img"}) ||
+		!slices.Equal(c.Writable, []string{"/srv/own"}) {
+		t.Errorf("they become %+v, %v", c, err)
 	}
 }

@@ -192,3 +192,23 @@ func TestWhatATaskWasGivenIsMadeReady(t *testing.T) {
 		}
 	})
 }
+
+// Given a plugin that says of the very devices that it found before that they are not to be had, as one does that is
+// gone, then each is said to be ill, and what the node was known to have before is as it was: others read it.
+func TestAPluginThatIsGoneChangesNothingThatWasSaid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newFake("a")
+		m, said := managed(t, a)
+		groups := []model.Group{gpu("small", "x")}
+		a.states <- device.State{Groups: groups}
+		said()
+		before := m.Groups()
+		a.states <- device.State{Groups: groups, Reason: "it died"}
+		if got := said(); got != "small[x] it died" || show(m.Groups()) != "small:x!" {
+			t.Errorf("it says %q, and has %q", got, show(m.Groups()))
+		}
+		if show(before) != "small:x" {
+			t.Errorf("what was said before is now %q", show(before))
+		}
+	})
+}

@@ -255,6 +255,7 @@ func (m *Manager) record(ctx context.Context, d driver.Driver, f driver.Fingerpr
 			state.Attributes[node.DeniedUIDs(d.Name())] = uids
 		}
 	}
+	delete(state.Attributes, node.DriverConfined(d.Name())) // that is judged by what it can do, and not by its word
 	own := caps.FSIsolation == driver.IsolationChroot || caps.FSIsolation == driver.IsolationImage
 	if own && state.Detected {
 		if state.Attributes == nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -301,11 +302,7 @@ func (h *Host) describe(ctx context.Context) *node.Node {
 	if n.NodePool == "" {
 		n.NodePool = "default"
 	}
-	for _, d := range n.Drivers {
-		if d.Detected {
-			maps.Copy(n.Attributes, d.Attributes)
-		}
-	}
+	addOfDrivers(n)
 	if cfg.HTTPAddr != "" {
 		n.Attributes["unique.advertise.address"] = cfg.HTTPAddr
 	}
@@ -318,6 +315,32 @@ func (h *Host) describe(ctx context.Context) *node.Node {
 	}
 	reserve(n, cfg.Reserved)
 	return n
+}
+
+// addOfDrivers adds what drivers say of themselves. A driver of somebody else can name any attribute: what the node has
+// found itself, and what is another driver's, it does not say.
+func addOfDrivers(n *node.Node) {
+	for _, name := range slices.Sorted(maps.Keys(n.Drivers)) {
+		if !n.Drivers[name].Detected {
+			continue
+		}
+		for attribute, value := range n.Drivers[name].Attributes {
+			if _, there := n.Attributes[attribute]; !there && !ofAnother(n, name, attribute) {
+				n.Attributes[attribute] = value
+			}
+		}
+	}
+}
+
+// ofAnother reports whether an attribute is of another driver of the node than the one that is named.
+func ofAnother(n *node.Node, name, attribute string) bool {
+	of := func(driver string) bool { return strings.HasPrefix(attribute+".", "driver."+driver+".") }
+	for other := range n.Drivers {
+		if other != name && of(other) && !of(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // keepCores keeps cores back, with the computing power that they stand for.

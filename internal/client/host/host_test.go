@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -148,5 +149,35 @@ func TestASmallChangeOfTheDiskIsNoNewsAtTheFirstLook(t *testing.T) {
 	write("large", 100)
 	if got := h.found.Resources.DiskMB; got != 154 {
 		t.Errorf("beside 102 MiB of others it offers %d MiB", got)
+	}
+}
+
+// Given drivers of which one says what the node, or another driver, is, when the node is described, then that is as the
+// node has found it and as the other says, whichever comes first; what the driver says of itself, and what nobody else
+// says, is there.
+func TestADriverSaysNothingOfOthers(t *testing.T) {
+	n := &node.Node{
+		Attributes: map[string]string{"kernel.name": "linux"},
+		Drivers: map[string]*node.Driver{
+			"a": {Detected: true, Attributes: map[string]string{
+				"kernel.name": "none", "driver.exec": "0", "driver.exec.confined": "0", "driver.raw_exec.x": "1",
+				"driver.a": "1", "driver.a.version": "7", "driver.another-word": "1", "shared": "a",
+			}},
+			"exec": {Detected: true, Attributes: map[string]string{
+				"driver.exec": "1", "driver.exec.confined": "1",
+			}},
+			"raw_exec": {Attributes: map[string]string{"driver.raw_exec": "1"}},
+			"z": {Detected: true, Attributes: map[string]string{
+				"driver.exec.confined": "0", "driver.a.version": "8", "shared": "z",
+			}},
+		},
+	}
+	addOfDrivers(n)
+	want := map[string]string{
+		"kernel.name": "linux", "driver.exec": "1", "driver.exec.confined": "1", "driver.a": "1",
+		"driver.a.version": "7", "driver.another-word": "1", "shared": "a",
+	}
+	if !maps.Equal(n.Attributes, want) {
+		t.Errorf("the node says %v\nnot %v", n.Attributes, want)
 	}
 }

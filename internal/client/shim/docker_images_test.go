@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -17,11 +18,14 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/docker"
 	"berth/internal/port/driver/docker/images"
+	"berth/internal/testkit/await"
 	"berth/internal/testkit/certificates"
 	"berth/internal/testkit/dockerd"
 	"berth/internal/testkit/freeport"
@@ -213,6 +217,62 @@ func TestImagesAreLoadedFromArchives(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.over(p.start(d, cfg))
+}
+
+// Given an archive in a task's directory whose image is also named as one that other jobs run, when it is loaded, then
+// the task runs it, and the names of the daemon lead where they led; the image stays where somebody has named it; and a
+// pipe in the place of the archive holds up nobody.
+func TestAnArchiveNamesNoImageOfOthers(t *testing.T) {
+	t.Parallel()
+	p := newDocked(t, dockerd.New(t), "docker-names-"+slice)
+	for _, name := range []string{"packed", "victim"} {
+		raw(t, p.daemon, "POST", "/images/"+dockerd.Image+"/tag?repo="+name+"&tag=1", "")
+	}
+	archive := raw(t, p.daemon, "GET", "/images/get?names=packed:1&names=victim:1", "")
+	raw(t, p.daemon, "DELETE", "/images/packed:1", "")
+	content, err := dockerd.Archive(dockerd.File{Name: "a", Text: "a", Mode: 0o644})
+	if err == nil {
+		err = p.daemon.Import(t.Context(), "victim", "1", bytes.NewReader(content))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := p.daemon.Image(t.Context(), "victim:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := p.agent(func(c *docker.Config) {
+		c.Images, c.Images.Delay = images.Config{}, 100*time.Millisecond
+		c.Images.Dir = filepath.Join(p.dir, "state")
+	})
+	p.says(driver.Healthy)
+	cfg := p.config("web")
+	cfg.Config["image"], cfg.Config["load"] = "packed:1", "image.tar"
+	cfg.Config["force_pull"] = true
+	inside := filepath.Join(cfg.TaskDir, "local/image.tar")
+	if err := unix.Mkfifo(inside, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Start(short(t), cfg); !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "no file") {
+		t.Errorf("a pipe: %v", err)
+	}
+	if err := errors.Join(os.Remove(inside), os.WriteFile(inside, archive, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	p.over(p.start(d, cfg))
+	if after, err := p.daemon.Image(t.Context(), "victim:1"); err != nil || after.ID != before.ID {
+		t.Errorf("the name of others leads to %+v, %v, and led to %s", after, err, before.ID)
+	}
+	if _, err := p.daemon.Image(t.Context(), "packed:1"); !fault.Has(err, fault.NotFound) {
+		t.Errorf("the image has got a name: %v", err)
+	}
+	await.Eventually(t, "the image to be nobody's", func() bool {
+		text, err := os.ReadFile(filepath.Join(p.dir, "state", "images.json"))
+		return err == nil && string(text) == "{}"
+	})
+	if _, err := p.daemon.Image(t.Context(), dockerd.Image); err != nil {
+		t.Errorf("it went with the name that somebody had given it: %v", err)
+	}
 }
 
 // Given containers of allocs that have ended, of ones that live, of ones that no record knows, and of another node,

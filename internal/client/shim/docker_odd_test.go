@@ -18,8 +18,10 @@ import (
 
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
+	"berth/internal/port/dockerapi"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/docker"
+	"berth/internal/port/driver/docker/spec"
 	"berth/internal/testkit/dockerd"
 	"berth/internal/testkit/dockerd/between"
 )
@@ -323,5 +325,41 @@ func TestAStartWhoseDaemonIsLostLeavesNothing(t *testing.T) {
 		}
 		cfg.Attempt++
 		p.over(p.start(d, cfg))
+	}
+}
+
+// Given a daemon that was still creating a container for an agent that has died, so that its name is taken while no
+// answer has it, when the next agent starts the task, then that is waited for and removed, and the task runs.
+func TestANameThatADeadAgentHasTakenIsFreed(t *testing.T) {
+	t.Parallel()
+	p := newDocked(t, dockerd.New(t), "docker-taken-"+slice)
+	cfg := p.config("web")
+	name := "web-" + string(cfg.Alloc)
+	var begun atomic.Pointer[string] // the container of the agent that has died
+	var looked atomic.Int64
+	tap := between.New(t, p.daemon.Socket(), func(c between.Call) {
+		switch {
+		case c.Before && begun.Load() == nil && strings.HasSuffix(c.Path, "/containers/create"):
+			id, err := p.daemon.Create(t.Context(), name, &dockerapi.Create{
+				Image:  dockerd.Image,
+				Labels: map[string]string{spec.LabelAlloc: string(cfg.Alloc)},
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			begun.Store(&id)
+		case begun.Load() != nil && strings.HasSuffix(c.Path, "/containers/"+name+"/json") && looked.Load() < 4:
+			as := name
+			if looked.Add(1)%2 == 1 {
+				as = "not-there-yet"
+			}
+			raw(t, p.daemon, "POST", "/containers/"+*begun.Load()+"/rename?name="+as, "")
+		}
+	})
+	d := p.agent(func(c *docker.Config) { c.Socket = tap.Socket() })
+	p.says(driver.Healthy)
+	p.over(p.start(d, cfg))
+	if looked.Load() != 4 {
+		t.Errorf("it was looked for %d times", looked.Load()/2)
 	}
 }

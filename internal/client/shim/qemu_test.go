@@ -261,6 +261,72 @@ func TestAMachineReachesNothingOfTheNode(t *testing.T) {
 	}
 }
 
+// overwriting is a disk whose program writes itself with another first byte over its first sector, says what the BIOS
+// answered, and halts.
+func overwriting() []byte {
+	code := []byte{
+		0xfa, 0x31, 0xc0, 0x8e, 0xd8, 0x8e, 0xc0, // cli; xor ax,ax; mov ds,ax; mov es,ax
+		0xc6, 0x06, 0x00, 0x7c, 0x90, // mov byte [0x7c00],0x90
+		0xb8, 0x01, 0x03, // mov ax,0x0301: write one sector
+		0xb9, 0x01, 0x00, // mov cx,1: the first one
+		0xba, 0x80, 0x00, // mov dx,0x80: of the first disk, head 0
+		0xbb, 0x00, 0x7c, // mov bx,0x7c00
+		0xcd, 0x13, // int 0x13
+		0xba, 0xf8, 0x03, // mov dx,0x3f8
+		0xb0, 'w', 0xee, // mov al,'w'; out dx,al
+		0xf4, 0xeb, 0xfd, // hlt; jmp
+	}
+	sector := make([]byte, 512)
+	copy(sector, code)
+	sector[510], sector[511] = 0x55, 0xaa
+	return sector
+}
+
+// Given an image of the node that every user may write, when a machine boots it and writes to it, or options have qemu
+// open it a second time for writing, then the image stays as it is: others boot it as well. Where the agent lets
+// machines write, what it wrote is there.
+func TestAMachineDoesNotChangeWhatOthersBoot(t *testing.T) {
+	programs.Need(t, "qemu-system-x86", qemu.Emulator)
+	launcher := newLauncher(t)
+	dir := tempDir(t)
+	image := filepath.Join(dir, "shared.img")
+	snapshot := []any{"-snapshot"}
+	for name, c := range map[string]struct {
+		cfg     qemu.Config
+		args    []any
+		boots   bool
+		changed bool
+	}{
+		"forgets":  {cfg: qemu.Config{Images: []string{dir}}, args: snapshot, boots: true},
+		"writable": {cfg: qemu.Config{Writable: []string{dir}}, boots: true, changed: true},
+		"as a second disk": {cfg: qemu.Config{Images: []string{dir}},
+			args: append(snapshot, "-blockdev", "driver=file,node-name=again,filename="+image)},
+	} {
+		if err := errors.Join(os.WriteFile(image, overwriting(), 0o666), os.Chmod(image, 0o666)); err != nil {
+			t.Fatal(err)
+		}
+		d := qemu.New(c.cfg, exec.New(exec.Config{}, launcher))
+		tc, output := machine(t, map[string]any{"args": c.args})
+		tc.Config["image_path"] = image
+		started, err := d.Start(short(t), tc)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if c.boots {
+			await.Eventually(t, "the machine to write", func() bool { return strings.Contains(output(), "w") })
+		} else if exit, err := started.Wait(short(t)); err != nil || exit.ExitCode != 1 {
+			t.Errorf("%s: it ends with %+v, %v", name, exit, err)
+		}
+		if err := started.Stop(short(t), "", 0); err != nil {
+			t.Error(err)
+		}
+		after, err := os.ReadFile(image)
+		if err != nil || !bytes.Equal(after, overwriting()) != c.changed {
+			t.Errorf("%s: the image begins with %x, %v", name, after[:8], err)
+		}
+	}
+}
+
 // Given a machine, then qemu is the task's user in a root of its own and can become no other, and another task of the
 // alloc does not find the sockets of it.
 func TestABrokenOutMachineIsATask(t *testing.T) {

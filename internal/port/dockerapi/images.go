@@ -16,8 +16,9 @@ import (
 
 // Image is one that the daemon has.
 type Image struct {
-	ID     string `json:"Id"`
-	Config struct {
+	ID       string `json:"Id"`
+	RepoTags []string
+	Config   struct {
 		User string
 	}
 }

@@ -55,7 +55,7 @@ func (d *Driver) join(
 	if err := d.removeContainer(limited, name); err != nil { // of an agent that died
 		return fail(err)
 	}
-	id, err := d.api.Create(limited, name, d.holder(cfg, image))
+	id, err := d.create(limited, name, cfg.Alloc, d.holder(cfg, image))
 	if err != nil {
 		return fail(err)
 	}

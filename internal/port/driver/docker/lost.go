@@ -3,9 +3,12 @@ package docker
 import (
 	"context"
 	"errors"
+	"strconv"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
+	"berth/internal/base/retry"
 	"berth/internal/port/dockerapi"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/docker/spec"
@@ -79,4 +82,46 @@ func (d *Driver) removeHolder(ctx context.Context, id ids.Alloc, name string) er
 		return d.removeContainer(ctx, c.ID)
 	}
 	return err
+}
+
+// namePatience is how long it is waited for a container of which a daemon keeps the name and says nothing.
+const namePatience = 20 * time.Second
+
+// create creates a container of an alloc. Its name may be taken by one that the daemon is creating for an agent that
+// has died: it is in no answer until it is whole, and then nobody starts it. It is waited for, and removed.
+func (d *Driver) create(ctx context.Context, name string, id ids.Alloc, body *dockerapi.Create) (string, error) {
+	until := time.Now().Add(namePatience)
+	for {
+		created, err := d.api.Create(ctx, name, body)
+		if !fault.Has(err, fault.Conflict) {
+			return created, err
+		}
+		c, failed := d.api.Inspect(ctx, name)
+		switch {
+		case failed == nil && c.Config.Labels[spec.LabelAlloc] != string(id):
+			return "", notOurs(c)
+		case failed == nil:
+			failed = d.removeContainer(ctx, c.ID)
+		case fault.Has(failed, fault.NotFound):
+			failed = nil
+		}
+		if failed != nil {
+			return "", failed
+		}
+		if time.Now().After(until) {
+			return "", fault.Wrap(err, fault.NotReady, "create", "container "+strconv.Quote(name))
+		}
+		if !retry.Sleep(ctx, nameAgain) {
+			return "", ctx.Err()
+		}
+	}
+}
+
+// nameAgain is how long it is waited before a name is tried again.
+const nameAgain = 100 * time.Millisecond
+
+// notOurs is the error of a name that somebody else's container has.
+func notOurs(c *dockerapi.Container) error {
+	return fault.WithHint(fault.New(fault.Conflict, "", "container "+strconv.Quote(c.Name),
+		"it is there, and not Berth's"), "remove it or give it another name")
 }

@@ -95,8 +95,7 @@ func (d *Driver) earlier(ctx context.Context, cfg *driver.TaskConfig) (*dockerap
 		return nil, err
 	}
 	if c.Config.Labels[spec.LabelAlloc] != string(cfg.Alloc) {
-		return nil, fault.WithHint(fault.New(fault.Conflict, "", "container "+strconv.Quote(c.Name),
-			"it is there, and not Berth's"), "remove it or give it another name")
+		return nil, notOurs(c)
 	}
 	same := c.Config.Labels[spec.LabelAttempt] == strconv.Itoa(cfg.Attempt)
 	if same && (c.State.Running || c.State.Ended() && !c.State.StartedAt.IsZero() && c.State.Error == "") {
@@ -150,7 +149,7 @@ func (d *Driver) places() pinned.Places {
 func (d *Driver) begin(
 	ctx context.Context, cfg *driver.TaskConfig, body *dockerapi.Create, user string,
 ) (*dockerapi.Container, error) {
-	id, err := d.api.Create(ctx, containerName(cfg.Alloc, cfg.Task), body)
+	id, err := d.create(ctx, containerName(cfg.Alloc, cfg.Task), cfg.Alloc, body)
 	if err != nil {
 		return nil, d.refused(cfg, body, err)
 	}

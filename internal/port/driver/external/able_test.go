@@ -36,6 +36,12 @@ func (a *able) task(id string) (chan struct{}, error) {
 	return a.tasks[id], nil
 }
 
+func (a *able) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.tasks)
+}
+
 func (a *able) begin(id string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -55,10 +61,17 @@ func (*able) Init(context.Context, *driverpb.InitRequest) (*driverpb.InitRespons
 	return &driverpb.InitResponse{}, nil
 }
 
-// TaskEvents tells of one task again and again, and too much, in a plugin that has a file that says so.
-func (*able) TaskEvents(_ *driverpb.TaskEventsRequest, s driverpb.Driver_TaskEventsServer) error {
+// TaskEvents tells of its first task again and again, and too much, and as often of one that it does not have, in a
+// plugin that has a file that says so.
+func (a *able) TaskEvents(_ *driverpb.TaskEventsRequest, s driverpb.Driver_TaskEventsServer) error {
 	_, err := os.Stat(filepath.Join(playedplugin.StateDir(), "tells"))
 	for n := 0; err == nil; n++ {
+		for a.count() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		if err = s.Send(&driverpb.DriverTaskEvent{AllocId: "a2", TaskName: "t", Message: "foreign"}); err != nil {
+			break
+		}
 		e := &driverpb.DriverTaskEvent{AllocId: "a1", TaskName: "t", Message: strconv.Itoa(n)}
 		if n == 0 {
 			e.Message = strings.Repeat("é", 1<<20)
@@ -83,6 +96,9 @@ func (a *able) StartTask(_ context.Context, r *driverpb.StartTaskRequest) (*driv
 }
 
 func (a *able) RecoverTask(_ context.Context, r *driverpb.RecoverTaskRequest) (*driverpb.RecoverTaskResponse, error) {
+	if _, err := os.Stat(filepath.Join(playedplugin.StateDir(), "away")); err == nil {
+		return nil, status.Error(codes.Unavailable, "the daemon does not answer")
+	}
 	if _, err := a.task(r.GetHandle().GetConfig().GetId()); err != nil {
 		a.begin(r.GetHandle().GetConfig().GetId())
 	}

@@ -224,6 +224,23 @@ func TestAPluginThatHangsInAnyCallHoldsUpNobody(t *testing.T) {
 	}
 }
 
+// Given a plugin that cannot look for a task because its own daemon is away, when it is asked to take that up, then the
+// task is neither ended nor said to be gone: it is found when the daemon is back.
+func TestATaskThatCannotBeLookedForIsNotEnded(t *testing.T) {
+	t.Parallel()
+	u := used(t, "able", true)
+	away := filepath.Join(u.node.dir, "state", "away")
+	must(t, os.WriteFile(away, nil, 0o600))
+	if _, err := u.d.Recover(t.Context(), u.task.Handle()); err == nil || fault.Has(err, fault.NotFound) {
+		t.Errorf("while it cannot be looked for: %v", err)
+	}
+	must(t, u.task.Signal(t.Context(), "SIGHUP"))
+	must(t, os.Remove(away))
+	found, err := u.d.Recover(t.Context(), u.task.Handle())
+	must(t, err)
+	must(t, found.Stop(t.Context(), "", 0))
+}
+
 // Given a plugin that never answers, when it is started, and when it is asked for something by who has all the time,
 // then the bound of calls ends that, and it is said.
 func TestACallThatIsNotAnsweredIsGivenUp(t *testing.T) {
@@ -271,11 +288,12 @@ func TestAMessageIsAsLargeAsOneMayBe(t *testing.T) {
 	must(t, u.task.Stop(t.Context(), "", 0))
 }
 
-// Given a plugin that says very much of a task, and without an end, when it is heard, then what it says is cut to what
-// a report can hold, the flood comes at a pace that nobody drowns in, and tasks can be started meanwhile.
+// Given a plugin that says very much of a task, and without an end, and as much of a task that another driver has, when
+// it is heard, then nobody hears of the other, what it says is cut to what a report can hold, the flood comes at a pace
+// that nobody drowns in, and tasks can be started meanwhile.
 func TestAFloodOfEventsOfTasksIsBounded(t *testing.T) {
 	t.Parallel()
-	var heard atomic.Int64
+	var heard, foreign atomic.Int64
 	first := make(chan external.Event, 1)
 	u := &use{dir: t.TempDir()}
 	u.node = newNode(t, "able", func(c *external.Config) {
@@ -283,6 +301,9 @@ func TestAFloodOfEventsOfTasksIsBounded(t *testing.T) {
 		must(t, os.MkdirAll(c.Dir, 0o700))
 		must(t, os.WriteFile(filepath.Join(c.Dir, "tells"), nil, 0o600))
 		c.Events = func(e external.Event) {
+			if e.Alloc != "a1" {
+				foreign.Add(1)
+			}
 			if heard.Add(1) == 1 {
 				first <- e
 			}
@@ -291,6 +312,8 @@ func TestAFloodOfEventsOfTasksIsBounded(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(u.dir, "alloc"), 0o700))
 	u.d = u.agent()
 	u.says(driver.Healthy, "")
+	_, err := u.d.Start(t.Context(), taskOf(u.dir, "a1", 1))
+	must(t, err)
 	select {
 	case e := <-first:
 		if e.Alloc != "a1" || e.Task != "t" || len(e.Message) > 2<<10 || !strings.Contains(e.Message, "left out") ||
@@ -312,5 +335,8 @@ func TestAFloodOfEventsOfTasksIsBounded(t *testing.T) {
 	time.Sleep(soonest)
 	if n, most := heard.Load()-from, int64(time.Since(begun)/(100*time.Millisecond))+10; n < 1 || n > most {
 		t.Errorf("%d events in %s, at most %d", n, time.Since(begun), most)
+	}
+	if n := foreign.Load(); n > 0 {
+		t.Errorf("%d events of a task that it does not have", n)
 	}
 }

@@ -1,6 +1,7 @@
 package external
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"berth/internal/port/pluginhost"
 	"berth/internal/port/pluginhost/configspec"
 	"berth/pluginproto/driverpb"
+	"berth/pluginproto/structspb"
 )
 
 func connected(t *testing.T, caps *driverpb.DriverCapabilities) *connection {
@@ -251,5 +253,28 @@ func TestMemoryOfAPluginsTask(t *testing.T) {
 		if got := r.GetLinuxResources().GetMemoryLimitBytes(); got != c.limit {
 			t.Errorf("%d to %d MiB: %d, not %d", c.memory, c.most, got, c.limit)
 		}
+	}
+}
+
+// Given a plugin that says more of the node than anybody reads, then the node says a bounded part of that, the same one
+// each time, and how much is left out.
+func TestWhatAPluginSaysOfTheNodeIsBounded(t *testing.T) {
+	f := &driverpb.FingerprintResponse{
+		Health:            driverpb.HealthState_HEALTHY,
+		HealthDescription: strings.Repeat("d", 1<<20),
+		Attributes:        map[string]*structspb.Attribute{},
+	}
+	for i := range 1000 {
+		f.Attributes[fmt.Sprintf("a%03d", i)] = &structspb.Attribute{
+			Value: &structspb.Attribute_StringVal{StringVal: strings.Repeat("v", 1<<16)},
+		}
+	}
+	got := connected(t, &driverpb.DriverCapabilities{}).fingerprint(f)
+	if n := len(got.Attributes); n != maxAttributes+1 || got.Attributes["driver.x"] != "1" ||
+		got.Attributes["a000"] == "" || got.Attributes["a999"] != "" || len(got.Attributes["a000"]) > maxEventText {
+		t.Errorf("%d attributes", n)
+	}
+	if d := got.Description; len(d) > maxEventText || !strings.Contains(d, "744 of its attributes are left out") {
+		t.Errorf("it says %d bytes: %.80s", len(d), d)
 	}
 }

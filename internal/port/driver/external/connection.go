@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -89,6 +91,9 @@ func (s *connection) Follow(ctx context.Context) error {
 // seldom is how long a plugin's next word on how it is waits for the one before: each may be a write of the servers.
 const seldom = time.Second
 
+// muteFor is how long a plugin that is connected may take for its first word on how it is.
+const muteFor = 10 * time.Second
+
 func (s *connection) fingerprints(ctx context.Context, say func(driver.Fingerprint)) error {
 	stream, err := s.rpc.Fingerprint(ctx, &driverpb.FingerprintRequest{})
 	if err != nil {
@@ -97,11 +102,19 @@ func (s *connection) fingerprints(ctx context.Context, say func(driver.Fingerpri
 	latest := make(chan driver.Fingerprint, 1)
 	g, gctx := lifecycle.NewGroup(ctx)
 	g.Go("say", func() error {
+		mute := time.NewTimer(muteFor)
+		defer mute.Stop()
 		for {
 			select {
 			case <-gctx.Done():
 				return nil
+			case <-mute.C: // what was said of it before is of another process
+				say(driver.Fingerprint{
+					Health:      driver.Unhealthy,
+					Description: fmt.Sprintf("it runs, and has not said within %s how it is", muteFor),
+				})
 			case f := <-latest:
+				mute.Stop()
 				say(f)
 				retry.Sleep(gctx, seldom)
 			}
@@ -130,15 +143,23 @@ func (s *connection) fingerprints(ctx context.Context, say func(driver.Fingerpri
 	return g.Wait()
 }
 
+// maxAttributes bounds what a plugin says of the node: each word may be a write of the servers, which keep all of it.
+const maxAttributes = 256
+
 func (s *connection) fingerprint(f *driverpb.FingerprintResponse) driver.Fingerprint {
 	out := driver.Fingerprint{
 		Health:      health(f.GetHealth()),
-		Description: f.GetHealthDescription(),
+		Description: cut(f.GetHealthDescription()),
 		Attributes:  map[string]string{},
 	}
-	for name, a := range f.GetAttributes() {
-		if text := attribute(a); text != "" {
-			out.Attributes[name] = text
+	names := slices.Sorted(maps.Keys(f.GetAttributes()))
+	if more := len(names) - maxAttributes; more > 0 {
+		names = names[:maxAttributes]
+		out.Description = cut(fmt.Sprintf("(%d of its attributes are left out) %s", more, out.Description))
+	}
+	for _, name := range names {
+		if text := attribute(f.GetAttributes()[name]); text != "" {
+			out.Attributes[cut(name)] = cut(text)
 		}
 	}
 	if out.Health != driver.Undetected {

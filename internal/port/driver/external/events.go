@@ -36,9 +36,11 @@ const (
 	maxAnnotations = 64
 )
 
-// events passes on what the plugin says of tasks. One that cannot say anything is as good.
+// events passes on what the plugin says of its tasks. One that cannot say anything is as good. Nobody is told what it
+// says of others: it would displace what they have in their histories.
 func (s *connection) events(ctx context.Context) error {
 	stream, err := s.rpc.TaskEvents(ctx, &driverpb.TaskEventsRequest{})
+	foreign := false
 	for next := (time.Time{}); err == nil; {
 		var e *driverpb.DriverTaskEvent
 		if e, err = stream.Recv(); err != nil || s.d.cfg.Events == nil {
@@ -50,13 +52,27 @@ func (s *connection) events(ctx context.Context) error {
 		}
 		next = next.Add(eventPause)
 		retry.Sleep(ctx, next.Sub(now)) // with ctx the stream ends, too
-		s.d.cfg.Events(bounded(e))
+		if s.d.cfg.has(ids.Alloc(e.GetAllocId()), e.GetTaskName()) {
+			s.d.cfg.Events(bounded(e))
+			continue
+		}
+		if !foreign {
+			s.d.cfg.Log.Warn("a driver plugin tells of a task that it does not have, which is left out",
+				logkey.Driver, s.info.Name, logkey.Alloc, cut(e.GetAllocId()), logkey.Task, cut(e.GetTaskName()))
+		}
+		foreign = true
 	}
 	if ctx.Err() == nil && status.Code(err) != codes.Unimplemented && !errors.Is(err, io.EOF) {
 		s.d.cfg.Log.Info("a driver plugin says nothing of its tasks any more", logkey.Driver, s.info.Name,
 			logkey.Error, err)
 	}
 	return nil
+}
+
+// has reports whether there may be something of a task that the plugin was given to start.
+func (c Config) has(id ids.Alloc, name string) bool {
+	tasks, err := c.kept(id)
+	return err == nil && slices.Contains(tasks, name)
 }
 
 // bounded is an event without what is too much of it.

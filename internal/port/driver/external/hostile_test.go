@@ -154,6 +154,15 @@ func (b *bad) Fingerprint(_ *driverpb.FingerprintRequest, s driverpb.Driver_Fing
 		}
 	case "ends":
 		return s.Send(f)
+	case "mute":
+		path := filepath.Join(playedplugin.StateDir(), "was-there")
+		if _, err := os.Stat(path); err == nil {
+			<-s.Context().Done()
+			return nil
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			return err
+		}
 	}
 	if err := s.Send(f); err != nil {
 		return err

@@ -333,8 +333,8 @@ func TestAStartForAnAgentThatDiedNeverBegins(t *testing.T) {
 	}
 }
 
-// Given a plugin that ends after it has begun a task and before it says so, when the task is started again, then what
-// was begun is gone before: it is found by the pipes to which it writes.
+// Given a plugin that ends after it has begun a task and before it says so, when the start is said to have failed, then
+// what was begun is gone, for nobody may ask for another: it is found by the pipes to which it writes.
 func TestWhatWasBegunWithoutAWordIsEnded(t *testing.T) {
 	t.Parallel()
 	n := newNode(t, "begins and ends")
@@ -349,10 +349,6 @@ func TestWhatWasBegunWithoutAWordIsEnded(t *testing.T) {
 	child, err := strconv.Atoi(string(text))
 	must(t, err)
 	t.Cleanup(func() { _ = unix.Kill(child, unix.SIGKILL) }) // it is gone, if all is well
-	if tasks, err := d.Keeps(id); err != nil || len(tasks) != 1 {
-		t.Errorf("of the alloc there may be %q, %v", tasks, err)
-	}
-	n.eventually("the abort", func() bool { return d.Abort(t.Context(), id, "t", 1) == nil })
 	if err := unix.Kill(child, 0); err == nil {
 		if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child)); err == nil &&
 			!strings.Contains(string(text), ") Z ") {
@@ -384,21 +380,40 @@ func TestAPluginThatSaysItIsUnavailableGoesOn(t *testing.T) {
 	}
 }
 
-// Given a plugin that cannot end what it has said a start failed for, when a task is started, then the attempt is not
-// forgotten: it may live.
+// Given a plugin that cannot end what it has said a start failed for, when a task is started, then that is not said
+// to have failed: it may live. It is said what holds it up, and when the task is stopped the attempt is not forgotten.
 func TestAFailedStartThatCannotBeEndedIsKept(t *testing.T) {
 	t.Parallel()
-	n := newNode(t, "no handle, no end")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	n := newNode(t, "no handle, no end", func(c *external.Config) {
+		c.Events = func(e external.Event) {
+			if strings.Contains(e.Message, "hands are tied") {
+				stop() // somebody reads it, and stops the task
+			}
+		}
+	})
 	id := ids.Alloc(ids.New())
 	d := n.agent()
 	n.says(driver.Healthy, "")
-	_, err := d.Start(t.Context(), taskOf(t.TempDir(), id, 1))
+	_, err := d.Start(ctx, taskOf(t.TempDir(), id, 1))
 	if err == nil || !strings.Contains(err.Error(), "no handle") || !strings.Contains(err.Error(), "hands are tied") {
 		t.Errorf("the start: %v", err)
 	}
 	if tasks, err := d.Keeps(id); err != nil || len(tasks) != 1 {
 		t.Errorf("of the alloc there may be %q, %v", tasks, err)
 	}
+}
+
+// Given a plugin that is started again and says nothing of how it is from then on, then it is not said to be as its
+// predecessor was for long, but that it runs and is mute.
+func TestAMutePluginIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "mute")
+	n.agent()
+	n.says(driver.Healthy, "as ever")
+	must(t, unix.Kill(n.one(), unix.SIGKILL))
+	n.says(driver.Unhealthy, "it runs, and has not said")
 }
 
 // Given a plugin that says very much, when it is followed, then the file of its words does not grow on, and what it

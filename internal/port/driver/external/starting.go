@@ -11,6 +11,9 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
+	"berth/internal/base/retry"
+	"berth/internal/port/driver"
+	"berth/internal/port/pluginhost"
 	"berth/pluginproto/driverpb"
 )
 
@@ -84,3 +87,27 @@ func (d *Driver) awaitStart(ctx context.Context, id string) error {
 			"its plugin is still starting it, and can end it only when that is done")
 	}
 }
+
+// undo returns when nothing of an attempt lives or can begin to, whose start has failed: whoever hears of that relies
+// on it, and may never ask for another attempt. With ctx it ends, and then the attempt is aborted or taken up.
+func (t *task) undo(ctx context.Context, s *connection, cfg *driver.TaskConfig) error {
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), pluginhost.CallLimit)
+	defer cancel()
+	err := s.endAttempt(limited, cfg.Alloc, cfg.Task, cfg.Attempt)
+	if err == nil {
+		err = t.closeOutput(limited)
+	}
+	for failures := 1; err != nil; failures++ {
+		if failures == 1 {
+			t.d.tell(cfg, "What a failed start may have left is ended first: "+pluginhost.Clip(err.Error()))
+		}
+		if !undoAgain.Sleep(ctx, failures) {
+			return errors.Join(ctx.Err(), err)
+		}
+		err = t.d.Abort(ctx, cfg.Alloc, cfg.Task, cfg.Attempt)
+	}
+	return nil
+}
+
+// undoAgain are the pauses before it is tried again to end what a failed start may have left.
+var undoAgain = retry.Backoff{Min: time.Second / 2, Max: 15 * time.Second}

@@ -135,13 +135,10 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 		Attempt: cfg.Attempt,
 	}
 	undo := func(err error) (driver.Task, error) {
-		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), pluginhost.CallLimit)
-		defer cancel()
-		failed := s.endAttempt(limited, cfg.Alloc, cfg.Task, cfg.Attempt)
-		if failed == nil { // otherwise it is found by its pipes
-			failed = t.closeOutput(limited)
+		if left := t.undo(ctx, s, cfg); left != nil {
+			return fail(errors.Join(err, left))
 		}
-		return fail(errors.Join(err, failed))
+		return fail(err)
 	}
 	answer, err := d.starts(ctx, s, config, cfg.Attempt)
 	if ctx.Err() != nil { // the plugin may start it yet: Abort waits for that, or the next start

@@ -5,10 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"berth/internal/base/fault"
+	"berth/internal/model/taskconfig"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/exec"
 )
@@ -16,10 +18,15 @@ import (
 // image is where the node has an image, if it is to be mounted at the same path in the task; nil: it lies in what the
 // task has anyway. Links in there lead nowhere else: the task's root is its own. Of the node's own only what the agent
 // names is shown.
-func (d *Driver) image(cfg *driver.TaskConfig, path string) (*driver.Mount, error) {
+func (d *Driver) image(cfg *driver.TaskConfig, o taskconfig.Options) (*driver.Mount, error) {
+	path := o.Text("image_path")
 	at := filepath.Clean("/" + path) // a relative one begins in the task's root
 	if filepath.IsAbs(path) && d.allowed(at) {
-		return d.ofNode(path, at)
+		m, err := d.ofNode(path, at)
+		if err == nil && m.ReadOnly && !forgets(o.Texts("args")) {
+			return nil, onlyRead(path)
+		}
+		return m, err
 	}
 	own := []string{exec.AllocPath, exec.LocalPath, exec.SecretsPath, exec.TmpPath}
 	for _, m := range cfg.Mounts {
@@ -78,12 +85,31 @@ func (d *Driver) ofNode(path, at string) (*driver.Mount, error) {
 	if !d.allowed(real) {
 		return nil, elsewhere(path)
 	}
-	return &driver.Mount{Source: real, Target: at}, nil
+	return &driver.Mount{Source: real, Target: at, ReadOnly: !among(d.cfg.Writable, real)}, nil
+}
+
+// forgets reports whether the options have qemu keep what the machine writes to itself, and forget it with its end.
+func forgets(args []string) bool {
+	return slices.ContainsFunc(args, func(a string) bool { return a == "-snapshot" || a == "--snapshot" })
+}
+
+// onlyRead refuses a machine that would write to an image that it shares with others, in words that qemu does not have.
+func onlyRead(path string) error {
+	return fault.WithHint(fault.New(fault.Denied, "", "config.image_path",
+		"machines may only read "+strconv.Quote(path)+", for others boot it as well"),
+		`write args = ["-snapshot"] where what the machine writes can be forgotten with its end; fetch an image of its `+
+			"own by an artifact; or name this one in writable_image_paths of the agent's plugin "+strconv.Quote(Name)+
+			" block")
 }
 
 // allowed reports whether the agent's configuration lets images be taken from path.
 func (d *Driver) allowed(path string) bool {
-	for _, dir := range d.cfg.Images {
+	return among(d.cfg.Images, path) || among(d.cfg.Writable, path)
+}
+
+// among reports whether path is one of dirs or in one of them, links of those followed.
+func among(dirs []string, path string) bool {
+	for _, dir := range dirs {
 		if within(dir, path) {
 			return true
 		}

@@ -29,8 +29,11 @@ const Emulator = "qemu-system-x86_64"
 
 // Config of the driver.
 type Config struct {
-	// Images are directories of the node, and files, that images may be taken from beside the task's own.
+	// Images are directories of the node, and files, that images may be taken from beside the task's own. Machines only
+	// read those: what one wrote there others would boot.
 	Images []string
+	// Writable are more of them, whose images machines write to.
+	Writable []string
 	// Search is where the program is looked for, as PATH is; empty: the agent's PATH.
 	Search string
 	Log    *slog.Logger
@@ -160,7 +163,7 @@ func (d *Driver) Start(ctx context.Context, cfg *driver.TaskConfig) (driver.Task
 
 // show has the task see what of the node the machine needs.
 func (d *Driver) show(cfg *driver.TaskConfig, o taskconfig.Options) error {
-	image, err := d.image(cfg, o.Text("image_path"))
+	image, err := d.image(cfg, o)
 	if err != nil {
 		return err
 	}

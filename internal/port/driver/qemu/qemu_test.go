@@ -198,15 +198,54 @@ func TestWhichImagesOfTheNodeATaskMayHave(t *testing.T) {
 	} {
 		d, l := with(t, Config{Images: []string{images}}, speaks)
 		at := images + "/" + path
-		_, err := d.Start(t.Context(), config(t, map[string]any{"image_path": at}))
+		_, err := d.Start(t.Context(), config(t, map[string]any{"image_path": at, "args": []any{"-snapshot"}}))
 		if err != nil {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v", path, err)
 			}
 			continue
 		}
-		if !slices.Contains(l.spec.Isolate.Binds, driver.Mount{Source: want, Target: at}) {
+		if !slices.Contains(l.spec.Isolate.Binds, driver.Mount{Source: want, Target: at, ReadOnly: true}) {
 			t.Errorf("%s: %+v", path, l.spec.Isolate.Binds)
+		}
+	}
+}
+
+// Given an image of the node, when a machine that would write to it is started, then it is refused with the ways out
+// unless the agent lets machines write there, also by another name of it, and not by a link out of there.
+func TestWhoWritesToAnImageOfTheNode(t *testing.T) {
+	images, own := t.TempDir(), t.TempDir()
+	for _, path := range []string{filepath.Join(images, "a.img"), filepath.Join(own, "b.img")} {
+		if err := os.WriteFile(path, nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, to := range map[string]string{
+		filepath.Join(images, "to-b.img"): filepath.Join(own, "b.img"),
+		filepath.Join(own, "to-a.img"):    filepath.Join(images, "a.img"),
+	} {
+		if err := os.Symlink(to, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for at, writes := range map[string]bool{
+		images + "/a.img":    false,
+		images + "/to-b.img": true,
+		own + "/b.img":       true,
+		own + "/to-a.img":    false,
+	} {
+		d, l := with(t, Config{Images: []string{images}, Writable: []string{own}}, speaks)
+		_, err := d.Start(t.Context(), config(t, map[string]any{"image_path": at}))
+		if !writes {
+			if !fault.Has(err, fault.Denied) || !strings.Contains(err.Error(), "-snapshot") ||
+				!strings.Contains(err.Error(), "writable_image_paths") {
+				t.Errorf("%s: %v", at, err)
+			}
+			continue
+		}
+		want := driver.Mount{Source: filepath.Join(own, "b.img"), Target: at}
+		if err != nil || !slices.Contains(l.spec.Isolate.Binds, want) {
+			t.Errorf("%s: %v, %+v", at, err, l.spec)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"berth/internal/base/durable"
@@ -167,7 +168,10 @@ func (i *Images) Collect(ctx context.Context) error {
 func (i *Images) removeImage(ctx context.Context, name string) {
 	limited, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	err := i.api.RemoveImage(limited, name)
+	err := i.named(limited, name)
+	if err == nil {
+		err = i.api.RemoveImage(limited, name)
+	}
 	switch {
 	case err == nil:
 		i.cfg.Log.Info("an image that nothing uses was removed", logkey.Driver, spec.Name, "image", name)
@@ -181,4 +185,17 @@ func (i *Images) removeImage(ctx context.Context, name string) {
 		i.cfg.Log.Warn("which images were fetched could not be written down", logkey.Driver, spec.Name,
 			logkey.Error, err)
 	}
+}
+
+// named is fault.Conflict where somebody has given an image of an archive, which has none, a name: by its id it would
+// go with that.
+func (i *Images) named(ctx context.Context, name string) error {
+	if !strings.HasPrefix(name, "sha256:") {
+		return nil
+	}
+	found, err := i.api.Image(ctx, name)
+	if err == nil && len(found.RepoTags) > 0 {
+		return fault.New(fault.Conflict, "remove", "image "+name, "it has a name")
+	}
+	return err
 }

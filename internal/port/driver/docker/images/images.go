@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -81,8 +79,10 @@ func (i *Images) For(ctx context.Context, cfg *driver.TaskConfig, o spec.Options
 	if err != nil {
 		return nil, err
 	}
-	anew := o.Yes("force_pull") || ref.latest() && o.Text("load") == ""
-	if !anew {
+	if archive := o.Text("load"); archive != "" {
+		return i.ofArchive(ctx, cfg, archive, ref)
+	}
+	if !o.Yes("force_pull") && !ref.latest() {
 		found, err := i.api.Image(ctx, ref.whole())
 		if err == nil || !fault.Has(err, fault.NotFound) {
 			return found, err
@@ -92,21 +92,29 @@ func (i *Images) For(ctx context.Context, cfg *driver.TaskConfig, o spec.Options
 		return nil, err
 	}
 	found, err := i.api.Image(ctx, ref.whole())
-	if fault.Has(err, fault.NotFound) && o.Text("load") != "" {
-		return nil, fault.WithHint(fault.Wrap(err, fault.Invalid, "find", "image "+strconv.Quote(ref.whole())),
-			"the archive holds none of this name: see which it holds with docker load")
-	}
 	if err != nil {
 		return nil, err
 	}
 	return found, i.fetched(ref.whole(), found.ID)
 }
 
-// fetch has the daemon fetch an image, or load it from the archive that the task has of it.
-func (i *Images) fetch(ctx context.Context, cfg *driver.TaskConfig, o spec.Options, ref reference) error {
-	if archive := o.Text("load"); archive != "" {
-		return i.loadArchive(ctx, cfg, archive)
+// ofArchive is the image of a task that has an archive of it, whatever image the daemon has of this name.
+func (i *Images) ofArchive(
+	ctx context.Context, cfg *driver.TaskConfig, archive string, ref reference,
+) (*dockerapi.Image, error) {
+	id, err := i.loadArchive(ctx, cfg, archive, ref)
+	if err != nil {
+		return nil, err
 	}
+	found, err := i.api.Image(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return found, i.fetched(found.ID, found.ID)
+}
+
+// fetch has the daemon fetch an image.
+func (i *Images) fetch(ctx context.Context, cfg *driver.TaskConfig, o spec.Options, ref reference) error {
 	limit := i.cfg.PullTimeout
 	if text := o.Text("image_pull_timeout"); text != "" {
 		asked, err := time.ParseDuration(text)
@@ -130,23 +138,6 @@ func (i *Images) fetch(ctx context.Context, cfg *driver.TaskConfig, o spec.Optio
 	i.cfg.Tell(cfg.Alloc, cfg.Task, fmt.Sprintf("Image %s was downloaded in %s", ref.whole(),
 		time.Since(started).Round(time.Second/10)), map[string]string{"image": ref.whole()})
 	return nil
-}
-
-// load gives the daemon an archive that lies in the task's local directory. No link leads out of that.
-func (i *Images) loadArchive(ctx context.Context, cfg *driver.TaskConfig, archive string) error {
-	root, err := os.OpenRoot(filepath.Join(cfg.TaskDir, "local"))
-	if err != nil {
-		return fault.Wrap(err, fault.Internal, "open", "the task's local directory")
-	}
-	defer func() { _ = root.Close() }() // it was read
-	f, err := root.Open(strings.TrimPrefix(archive, "local/"))
-	if err != nil {
-		return fault.WithHint(fault.Wrap(err, fault.Invalid, "load", "config.load "+strconv.Quote(archive)),
-			"it has to lie in the task's directory local, where an artifact block can put it")
-	}
-	defer func() { _ = f.Close() }() // it was read
-	i.cfg.Tell(cfg.Alloc, cfg.Task, "Loading image from "+archive, nil)
-	return fault.Note(i.api.Load(ctx, f, func(dockerapi.Progress) {}), "load", "config.load "+strconv.Quote(archive))
 }
 
 // sayEvery is how often an event says how far a pull is.
