@@ -12,6 +12,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
+	"berth/internal/model/eval"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
@@ -194,21 +195,43 @@ func BenchmarkSeveralClaims(b *testing.B) {
 	}
 }
 
-// BenchmarkSeveralForwarded is the registration of a job with a server that does not lead.
+// BenchmarkSeveralForwarded is the registration of a job with a server that does not lead: each when what the one before
+// has brought about is done, and one after another, beside the plans that the log takes for those before.
 func BenchmarkSeveralForwarded(b *testing.B) {
-	s := newStand(b)
-	at := s.Follower()
-	took := make([]time.Duration, 500)
-	for b.Loop() {
-		for i := range took {
-			from := time.Now()
-			if _, err := wire.JobRegister.Call(b.Context(), at.Conn,
-				&wire.JobRegisterRequest{Job: jobOf(ids.Job(fmt.Sprintf("j%d", i)))}); err != nil {
-				b.Fatal(err)
+	for name, rests := range map[string]bool{"at_rest": true, "in_a_row": false} {
+		b.Run(name, func(b *testing.B) {
+			s := newStand(b)
+			at := s.Follower()
+			took := make([]time.Duration, 500)
+			for b.Loop() {
+				for i := range took {
+					from := time.Now()
+					reply, err := wire.JobRegister.Call(b.Context(), at.Conn,
+						&wire.JobRegisterRequest{Job: jobOf(ids.Job(fmt.Sprintf("j%d", i)))})
+					if err != nil {
+						b.Fatal(err)
+					}
+					took[i] = time.Since(from)
+					if rests {
+						s.evaluated(reply.Eval)
+					}
+				}
+				quantiles(b, took)
 			}
-			took[i] = time.Since(from)
+		})
+	}
+}
+
+// evaluated waits until an evaluation has ended.
+func (s *stand) evaluated(id ids.Eval) {
+	for {
+		w := state.NewWatch()
+		if e := s.lead.Store().Snapshot().Eval(w, id); e != nil && e.Status != eval.StatusPending {
+			return
 		}
-		quantiles(b, took)
+		if err := w.Wait(s.b.Context()); err != nil {
+			s.b.Fatal(err)
+		}
 	}
 }
 

@@ -112,12 +112,13 @@ func vocabulary(g *ast.GenDecl, name *ast.Ident) []*ast.Ident {
 	return out
 }
 
-// ownFields lists the fields of a type that is no shape of something encoded.
+// ownFields lists the fields of a type that is no shape of something encoded: where no tag gives them another name, an
+// option of one alone (`cbor:",omitzero"`) says nothing of who reads them.
 func ownFields(typ string, st *ast.StructType) []declared {
 	var out []declared
 	for _, field := range st.Fields.List {
 		for _, name := range field.Names {
-			if field.Tag == nil {
+			if field.Tag == nil || strings.Contains(field.Tag.Value, `cbor:",`) {
 				out = append(out, declared{owner: typ + ".", name: name, names: []*ast.Ident{name}})
 			}
 		}

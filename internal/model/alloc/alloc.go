@@ -30,36 +30,36 @@ const (
 
 // Alloc is one instance of a group.
 type Alloc struct {
-	ID                 ids.Alloc
-	Namespace          ids.Namespace
-	Eval               ids.Eval
-	Name               string // job.group[index]
-	Node               ids.Node
-	NodeName           string
-	Job                ids.Job
-	JobVersion         uint64
-	JobCreateIndex     uint64 // tells a purged and registered-again job apart
-	JobType            string
-	TaskGroup          string
-	Index              int
-	Resources          Resources
-	DesiredStatus      string
-	DesiredDescription string
-	Migrate            bool // a person asked to move it (alloc stop)
-	Replace            bool // with Migrate: and said that it is to be rescheduled
-	ForceReschedule    bool // a person asked to replace it without waiting (job eval -force-reschedule)
-	NoShutdownDelay    bool
-	PreviousAlloc      ids.Alloc
-	NextAlloc          ids.Alloc
-	Reschedule         []RescheduleEvent
-	FollowupEval       ids.Eval
-	Metrics            *Metric
+	ID                 ids.Alloc         `cbor:",omitzero"`
+	Namespace          ids.Namespace     `cbor:",omitzero"`
+	Eval               ids.Eval          `cbor:",omitzero"`
+	Name               string            `cbor:",omitzero"` // job.group[index]
+	Node               ids.Node          `cbor:",omitzero"`
+	NodeName           string            `cbor:",omitzero"`
+	Job                ids.Job           `cbor:",omitzero"`
+	JobVersion         uint64            `cbor:",omitzero"`
+	JobCreateIndex     uint64            `cbor:",omitzero"` // tells a purged and registered-again job apart
+	JobType            string            `cbor:",omitzero"`
+	TaskGroup          string            `cbor:",omitzero"`
+	Index              int               `cbor:",omitzero"`
+	Resources          Resources         `cbor:",omitzero"`
+	DesiredStatus      string            `cbor:",omitzero"`
+	DesiredDescription string            `cbor:",omitzero"`
+	Migrate            bool              `cbor:",omitzero"` // a person asked to move it (alloc stop)
+	Replace            bool              `cbor:",omitzero"` // with Migrate: and said that it is to be rescheduled
+	ForceReschedule    bool              `cbor:",omitzero"` // a person asked: job eval -force-reschedule
+	NoShutdownDelay    bool              `cbor:",omitzero"`
+	PreviousAlloc      ids.Alloc         `cbor:",omitzero"`
+	NextAlloc          ids.Alloc         `cbor:",omitzero"`
+	Reschedule         []RescheduleEvent `cbor:",omitzero"`
+	FollowupEval       ids.Eval          `cbor:",omitzero"`
+	Metrics            *Metric           `cbor:",omitzero"`
 
-	ClientStatus      string
-	ClientDescription string
-	TaskStates        map[string]*TaskState
-	Network           *NetworkStatus `cbor:",omitempty"` // nil: the node's own network
-	Health            *Health        // nil: not decided
+	ClientStatus      string                `cbor:",omitzero"`
+	ClientDescription string                `cbor:",omitzero"`
+	TaskStates        map[string]*TaskState `cbor:",omitzero"`
+	Network           *NetworkStatus        `cbor:",omitempty"` // nil: the node's own network
+	Health            *Health               `cbor:",omitzero"`  // nil: not decided
 	// Earlier versions recorded a node's own judgement. It is read, so that their logs and stores are, and means
 	// nothing: the servers decide anew.
 	NodeHealthy   *bool      `cbor:"Healthy,omitempty"`
@@ -81,11 +81,11 @@ type Alloc struct {
 	// its shim holds, should the record be lost.
 	Adopted uint64 `cbor:",omitempty"`
 
-	CreateIndex      uint64
-	ModifyIndex      uint64
-	AllocModifyIndex uint64 // last change by the servers
-	CreateTime       int64  // nanoseconds since the epoch
-	ModifyTime       int64
+	CreateIndex      uint64 `cbor:",omitzero"`
+	ModifyIndex      uint64 `cbor:",omitzero"`
+	AllocModifyIndex uint64 `cbor:",omitzero"` // last change by the servers
+	CreateTime       int64  `cbor:",omitzero"` // nanoseconds since the epoch
+	ModifyTime       int64  `cbor:",omitzero"`
 }
 
 // Checks is what a node says of the checks of an alloc that must pass for it to be healthy.
@@ -146,16 +146,16 @@ func (a *Alloc) Unhealthy() bool { return a.Health != nil && !a.Health.Healthy }
 
 // Resources given to an alloc.
 type Resources struct {
-	Tasks  map[string]TaskResources
-	DiskMB int64
-	Ports  []PortMapping
+	Tasks  map[string]TaskResources `cbor:",omitzero"`
+	DiskMB int64                    `cbor:",omitzero"`
+	Ports  []PortMapping            `cbor:",omitzero"`
 }
 
 // TaskResources given to a task.
 type TaskResources struct {
-	CPUShares   int64
-	MemoryMB    int64
-	MemoryMaxMB int64
+	CPUShares   int64    `cbor:",omitzero"`
+	MemoryMB    int64    `cbor:",omitzero"`
+	MemoryMaxMB int64    `cbor:",omitzero"`
 	PIDs        int64    `cbor:",omitempty"` // 0: the node's default
 	Cores       []uint16 `cbor:",omitempty"` // of the node, and nobody else's; CPUShares is what they stand for
 	// Devices are those of the node that are the task's alone.
@@ -230,13 +230,13 @@ const (
 
 // TaskState is what the node says of a task.
 type TaskState struct {
-	State       string
-	Failed      bool
-	Restarts    uint64
-	LastRestart time.Time
-	StartedAt   time.Time
-	FinishedAt  time.Time
-	Events      []*TaskEvent // oldest first, at most 10
+	State       string       `cbor:",omitzero"`
+	Failed      bool         `cbor:",omitzero"`
+	Restarts    uint64       `cbor:",omitzero"`
+	LastRestart time.Time    `cbor:",omitzero"`
+	StartedAt   time.Time    `cbor:",omitzero"`
+	FinishedAt  time.Time    `cbor:",omitzero"`
+	Events      []*TaskEvent `cbor:",omitzero"` // oldest first, at most 10
 }
 
 // Successful reports a task that ended well.
@@ -244,14 +244,14 @@ func (s *TaskState) Successful() bool { return s.State == TaskDead && !s.Failed 
 
 // TaskEvent is one line of a task's history.
 type TaskEvent struct {
-	Type           string
-	Time           int64 // nanoseconds since the epoch
-	DisplayMessage string
-	Details        map[string]string
-	Message        string
-	FailsTask      bool
-	ExitCode       int
-	Signal         int
+	Type           string            `cbor:",omitzero"`
+	Time           int64             `cbor:",omitzero"` // nanoseconds since the epoch
+	DisplayMessage string            `cbor:",omitzero"`
+	Details        map[string]string `cbor:",omitzero"`
+	Message        string            `cbor:",omitzero"`
+	FailsTask      bool              `cbor:",omitzero"`
+	ExitCode       int               `cbor:",omitzero"`
+	Signal         int               `cbor:",omitzero"`
 }
 
 // Types of task events, as clients of this API know them; "Storage Waiting", "Storage Ready", "Volume
@@ -344,30 +344,30 @@ func (e *TaskEvent) Waits() bool {
 
 // Metric explains a placement or its failure.
 type Metric struct {
-	NodesEvaluated     int
-	NodesFiltered      int
-	NodesInPool        int
+	NodesEvaluated     int            `cbor:",omitzero"`
+	NodesFiltered      int            `cbor:",omitzero"`
+	NodesInPool        int            `cbor:",omitzero"`
 	NodePool           string         `cbor:",omitempty"` // of the job, where nodes failed it; empty: not noted
-	NodesAvailable     map[string]int // by datacenter
-	ClassFiltered      map[string]int
-	ConstraintFiltered map[string]int
-	NodesExhausted     int
-	ClassExhausted     map[string]int
-	DimensionExhausted map[string]int
-	ScoreMetaData      []*NodeScore
-	AllocationTime     time.Duration
-	CoalescedFailures  int
+	NodesAvailable     map[string]int `cbor:",omitzero"`  // by datacenter
+	ClassFiltered      map[string]int `cbor:",omitzero"`
+	ConstraintFiltered map[string]int `cbor:",omitzero"`
+	NodesExhausted     int            `cbor:",omitzero"`
+	ClassExhausted     map[string]int `cbor:",omitzero"`
+	DimensionExhausted map[string]int `cbor:",omitzero"`
+	ScoreMetaData      []*NodeScore   `cbor:",omitzero"`
+	AllocationTime     time.Duration  `cbor:",omitzero"`
+	CoalescedFailures  int            `cbor:",omitzero"`
 	// Storage is what volumes keep from a place, and why; empty: they are not in the way.
 	Storage string `cbor:",omitempty"`
 	// Reasons tells node by node why it was refused, for people; at most 50 nodes are listed.
-	Reasons []NodeReason
+	Reasons []NodeReason `cbor:",omitzero"`
 }
 
 // NodeScore is how a node scored.
 type NodeScore struct {
-	NodeID    ids.Node
-	Scores    map[string]float64
-	NormScore float64
+	NodeID    ids.Node           `cbor:",omitzero"`
+	Scores    map[string]float64 `cbor:",omitzero"`
+	NormScore float64            `cbor:",omitzero"`
 }
 
 // NodeReason is one node's refusal in words, with the way out.

@@ -37,29 +37,29 @@ const (
 
 // Eval asks for one run of the scheduler over one job (and, for system jobs, over one node's change).
 type Eval struct {
-	ID                ids.Eval
-	Namespace         ids.Namespace
-	Priority          int
-	Type              string // of the job
-	TriggeredBy       string
-	Job               ids.Job
-	JobModifyIndex    uint64
-	Node              ids.Node
-	NodeModifyIndex   uint64
-	Deployment        ids.Deployment `cbor:",omitempty"` // that it belongs to; empty: none
-	Status            string
-	StatusDescription string
-	WaitUntil         time.Time
-	NextEval          ids.Eval
-	PreviousEval      ids.Eval
-	BlockedEval       ids.Eval
-	FailedTGAllocs    map[string]*alloc.Metric
-	QueuedAllocations map[string]int
-	SnapshotIndex     uint64
-	CreateIndex       uint64
-	ModifyIndex       uint64
-	CreateTime        int64 // nanoseconds since the epoch
-	ModifyTime        int64
+	ID                ids.Eval                 `cbor:",omitzero"`
+	Namespace         ids.Namespace            `cbor:",omitzero"`
+	Priority          int                      `cbor:",omitzero"`
+	Type              string                   `cbor:",omitzero"` // of the job
+	TriggeredBy       string                   `cbor:",omitzero"`
+	Job               ids.Job                  `cbor:",omitzero"`
+	JobModifyIndex    uint64                   `cbor:",omitzero"`
+	Node              ids.Node                 `cbor:",omitzero"`
+	NodeModifyIndex   uint64                   `cbor:",omitzero"`
+	Deployment        ids.Deployment           `cbor:",omitempty"` // that it belongs to; empty: none
+	Status            string                   `cbor:",omitzero"`
+	StatusDescription string                   `cbor:",omitzero"`
+	WaitUntil         time.Time                `cbor:",omitzero"`
+	NextEval          ids.Eval                 `cbor:",omitzero"`
+	PreviousEval      ids.Eval                 `cbor:",omitzero"`
+	BlockedEval       ids.Eval                 `cbor:",omitzero"`
+	FailedTGAllocs    map[string]*alloc.Metric `cbor:",omitzero"`
+	QueuedAllocations map[string]int           `cbor:",omitzero"`
+	SnapshotIndex     uint64                   `cbor:",omitzero"`
+	CreateIndex       uint64                   `cbor:",omitzero"`
+	ModifyIndex       uint64                   `cbor:",omitzero"`
+	CreateTime        int64                    `cbor:",omitzero"` // nanoseconds since the epoch
+	ModifyTime        int64                    `cbor:",omitzero"`
 }
 
 // Terminal reports whether nothing more will happen to it.

@@ -50,28 +50,28 @@ type ClaimKey struct {
 // Claim is an alloc's right to use a volume. The planner creates it in the command that places the alloc; server/claims
 // ends it.
 type Claim struct {
-	Volume         ID // the name under which the job asked for it
-	UID            string
-	Plugin         ids.Plugin
-	ExternalID     string
-	Alloc          ids.Alloc
-	Node           ids.Node
-	Job            ids.Job
-	Alias          string // of the group's volume block
-	AccessMode     AccessMode
-	AttachmentMode AttachmentMode
-	MountOptions   *MountOptions
-	ReadOnly       bool
-	State          ClaimState
-	Epoch          Epoch
+	Volume         ID             `cbor:",omitzero"` // the name under which the job asked for it
+	UID            string         `cbor:",omitzero"`
+	Plugin         ids.Plugin     `cbor:",omitzero"`
+	ExternalID     string         `cbor:",omitzero"`
+	Alloc          ids.Alloc      `cbor:",omitzero"`
+	Node           ids.Node       `cbor:",omitzero"`
+	Job            ids.Job        `cbor:",omitzero"`
+	Alias          string         `cbor:",omitzero"` // of the group's volume block
+	AccessMode     AccessMode     `cbor:",omitzero"`
+	AttachmentMode AttachmentMode `cbor:",omitzero"`
+	MountOptions   *MountOptions  `cbor:",omitzero"`
+	ReadOnly       bool           `cbor:",omitzero"`
+	State          ClaimState     `cbor:",omitzero"`
+	Epoch          Epoch          `cbor:",omitzero"`
 	// Before is the epoch under which the node of an adopted alloc knows its claim, until the node has said that it
 	// knows the new one; nil: there is none.
-	Before      *Epoch `cbor:",omitempty"`
-	FenceProof  Proof
-	Since       time.Time // of the state
-	Reason      string    // why releasing is not finished, last error
-	CreateIndex uint64
-	ModifyIndex uint64
+	Before      *Epoch    `cbor:",omitempty"`
+	FenceProof  Proof     `cbor:",omitzero"`
+	Since       time.Time `cbor:",omitzero"` // of the state
+	Reason      string    `cbor:",omitzero"` // why releasing is not finished, last error
+	CreateIndex uint64    `cbor:",omitzero"`
+	ModifyIndex uint64    `cbor:",omitzero"`
 }
 
 // Key names the claim.

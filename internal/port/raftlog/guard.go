@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	wal "github.com/hashicorp/raft-wal"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
 	"berth/internal/port/raftlog/files"
+	"berth/internal/port/raftlog/recent"
 )
 
 // guard stands between Raft and its disk. A log write that failed is not tried again: after a failed fsync the kernel
@@ -26,7 +26,7 @@ import (
 // stable write (term, vote) that found the disk full waits for room, because Raft ends the whole process when such a
 // write fails.
 type guard struct {
-	*wal.WAL
+	recent.Log
 	files.Space
 	dir      string
 	log      *slog.Logger
@@ -156,7 +156,7 @@ func (g *guard) StoreLogs(entries []*raft.Log) error {
 	err := g.ready(entries[0].Index)
 	unwritten := files.IsFull(err)
 	if err == nil {
-		err = g.WAL.StoreLogs(entries)
+		err = g.Log.StoreLogs(entries)
 		unwritten = files.IsUnwritten(err)
 	}
 	if err != nil {
@@ -255,14 +255,14 @@ func (g *guard) DeleteRange(first, last uint64) error {
 	if err != nil {
 		return files.Classify(err, "shorten log", g.dir)
 	}
-	return g.WAL.DeleteRange(first, last)
+	return g.Log.DeleteRange(first, last)
 }
 
 // GetLog reads an entry. One that is damaged ends the server. The library, which would end the whole process if it
 // could not apply an entry, gets one that says nothing in its place: nothing is applied, stored or dropped any more,
 // and no server would take that entry, whose checksum no entry has.
 func (g *guard) GetLog(index uint64, e *raft.Log) error {
-	err := g.WAL.GetLog(index, e)
+	err := g.Log.GetLog(index, e)
 	switch {
 	case errors.Is(err, raft.ErrLogNotFound):
 		return err

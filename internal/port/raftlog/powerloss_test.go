@@ -1,7 +1,9 @@
 package raftlog
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,10 +17,11 @@ func TestAPowerLossTakesNoEntry(t *testing.T) {
 	surviveCuts(t, powerloss.Config{Cuts: 16, Delay: 2 * time.Millisecond}, 120, 25)
 }
 
-// Given one snapshot, when the power fails at every single point on the way to it, then every acknowledged entry is
-// there: between two steps of its making there are few points, and many may be passed by.
+// Given snapshots, when the power fails at every single point on the way to them, and to the end of the first, which
+// makes room for the third, then every acknowledged entry is there: between two steps there are few points, and many
+// may be passed by. No half of a snapshot is taken for damage, and nothing of one stays.
 func TestAPowerLossInASnapshotTakesNoEntry(t *testing.T) {
-	surviveCuts(t, powerloss.Config{}, 5, 5)
+	surviveCuts(t, powerloss.Config{}, 3, 1)
 }
 
 // surviveCuts brings entries into a log, with a snapshot after each so many, and starts it from each cut.
@@ -53,6 +56,10 @@ func surviveCuts(t *testing.T, cuts powerloss.Config, entries, every uint64) {
 			t.Errorf("of its files it says %v, %v", found.Warnings, err)
 		}
 		l, sm := run(t, dir)
+		left, err := os.ReadDir(filepath.Join(dir, "server", "raft", "snapshots"))
+		if err != nil || len(left) > files.KeptSnapshots || slices.ContainsFunc(left, unfinished) {
+			t.Errorf("of its snapshots there are %v (%v)", left, err)
+		}
 		if err := l.Barrier(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -68,6 +75,8 @@ func surviveCuts(t *testing.T, cuts powerloss.Config, entries, every uint64) {
 		}
 	})
 }
+
+func unfinished(e os.DirEntry) bool { return filepath.Ext(e.Name()) == ".tmp" }
 
 // Given a log with entries, when the state is replaced, and the power fails at every single point on the way, then the
 // next run has the state from before, whole, or the one that took its place; the latter, once it was acknowledged; and

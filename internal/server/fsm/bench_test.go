@@ -19,17 +19,18 @@ import (
 // It reports the processor's time, all threads', which other load on the machine leaves nearly alone.
 func BenchmarkApplyClaims(b *testing.B) {
 	for _, together := range []int{1, 16, 128} {
-		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) { applyClaims(b, together) })
+		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) { applyClaims(b, together, 1) })
 	}
+	b.Run("nodes=5000", func(b *testing.B) { applyClaims(b, 128, 5000) })
 }
 
-func applyClaims(b *testing.B, together int) {
+func applyClaims(b *testing.B, together, nodes int) {
 	const n = 10_000
 	b.ReportAllocs()
 	var spent time.Duration
 	for b.Loop() {
 		b.StopTimer()
-		store, entries := claimsToApply(b, n)
+		store, entries := claimsToApply(b, n, nodes)
 		machine := fsm.New(store)
 		b.StartTimer()
 		before := processorTime(b)
@@ -45,12 +46,18 @@ func applyClaims(b *testing.B, together int) {
 	b.ReportMetric(float64(spent.Microseconds())/float64(n*b.N), "cpu-us/claim")
 }
 
-// claimsToApply is a state with so many volumes, and the entries that claim each of them.
-func claimsToApply(b *testing.B, n int) (*state.Store, []raftlog.Entry) {
+// claimsToApply is a state with so many volumes, and nodes that have reported what is mounted there, and the entries
+// that claim each of the volumes.
+func claimsToApply(b *testing.B, n, nodes int) (*state.Store, []raftlog.Entry) {
 	b.Helper()
 	c := localstate.New(b)
 	on := aNode()
 	c.Must(b, &fsm.NodeRegister{Node: on})
+	for range nodes - 1 {
+		other := aNode()
+		c.Must(b, &fsm.NodeRegister{Node: other})
+		c.Must(b, &fsm.InventoryApply{Node: other.ID, Full: true})
+	}
 	c.Must(b, &fsm.JobRegister{Job: aJob("db"), Seed: ids.New()})
 	index := c.Store.Snapshot().Index()
 	out := make([]raftlog.Entry, n)

@@ -15,15 +15,33 @@ const appliedRow = "applied"
 
 var rows = &table[row]{name: "index", key: func(r *row) Key { return KeyOf(r.Table) }}
 
-func (tx *Tx) bump(t touch) {
-	next := &row{Table: t.table, Modify: tx.stamp.Index}
-	if old := rows.get(&tx.Snap, nil, KeyOf(t.table)); old != nil {
-		next.Deleted = old.Deleted
+// unfiled are the rows of a transaction, by their tables. They are filed when it is committed: each of its commands
+// touches the same few.
+type unfiled map[string]*row
+
+// row is that of a table, or nil. Whoever reads it within a transaction finds it as if all before had been committed.
+func (s *Snap) row(w *Watch, table string) *row {
+	if r := s.unfiled[table]; r != nil {
+		return r
 	}
-	if t.deleted {
-		next.Deleted = tx.stamp.Index
+	return rows.get(s, w, KeyOf(table))
+}
+
+// touch notes that a table changed, and whether something left it.
+func (tx *Tx) touch(table string, deleted bool) *row {
+	r := tx.unfiled[table]
+	if r == nil {
+		r = &row{Table: table}
+		if old := rows.get(&tx.Snap, nil, KeyOf(table)); old != nil {
+			r.Deleted = old.Deleted
+		}
+		tx.unfiled[table] = r
 	}
-	rows.insert(tx.own, next)
+	r.Modify = tx.stamp.Index
+	if deleted {
+		r.Deleted = tx.stamp.Index
+	}
+	return r
 }
 
 // TouchAll makes every table count as changed: whoever waits for news of an object hears that the state is another.
@@ -37,11 +55,11 @@ func (tx *Tx) TouchAll() {
 }
 
 func (tx *Tx) setApplied() {
-	rows.insert(tx.own, &row{Table: appliedRow, Modify: tx.stamp.Index, Time: instants.Nanos(tx.stamp.Time)})
+	tx.touch(appliedRow, false).Time = instants.Nanos(tx.stamp.Time)
 }
 
 func (s *Snap) applied(w *Watch) Stamp {
-	r := rows.get(s, w, KeyOf(appliedRow))
+	r := s.row(w, appliedRow)
 	if r == nil {
 		return Stamp{}
 	}
@@ -50,7 +68,7 @@ func (s *Snap) applied(w *Watch) Stamp {
 
 // TableIndex is the index of the last change of a table, at least 1.
 func (s *Snap) TableIndex(table string) uint64 {
-	if r := rows.get(s, nil, KeyOf(table)); r != nil {
+	if r := s.row(nil, table); r != nil {
 		return max(1, r.Modify)
 	}
 	return 1
@@ -60,7 +78,7 @@ func (s *Snap) TableIndex(table string) uint64 {
 // last removal, at least 1. It grows whenever the answer of the same read changes.
 func (s *Snap) ReadIndex(table string, modified ...uint64) uint64 {
 	out := uint64(1)
-	if r := rows.get(s, nil, KeyOf(table)); r != nil {
+	if r := s.row(nil, table); r != nil {
 		out = max(out, r.Deleted)
 	}
 	for _, m := range modified {

@@ -26,6 +26,7 @@ var (
 	inventoryHeads = &table[InventoryHead]{
 		name:     "inventory_heads",
 		key:      func(h *InventoryHead) Key { return KeyOf(h.Node) },
+		indexes:  []index[InventoryHead]{one(byUnknown, unknownOf)},
 		stamp:    stamping(func(o *InventoryHead) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 		modified: func(h *InventoryHead) uint64 { return h.ModifyIndex },
 		news:     func(*InventoryHead) []News { return nil }, // PutInventoryHead knows
@@ -39,6 +40,20 @@ func inventoryKey(node ids.Node, k volume.StagingKey) Key {
 // InventoryHead returns what is known of a node's inventory as a whole, or nil before its first report.
 func (s *Snap) InventoryHead(w *Watch, node ids.Node) *InventoryHead {
 	return inventoryHeads.get(s, w, KeyOf(node))
+}
+
+const byUnknown = "unknown" // the heads with mounts of which nobody can say which volume they are: few
+
+func unknownOf(h *InventoryHead) Key {
+	if len(h.Unknown) == 0 {
+		return ""
+	}
+	return KeyOf(byUnknown)
+}
+
+// StrayHeads yields those with unknown mounts, without passing by the others.
+func (s *Snap) StrayHeads(w *Watch) iter.Seq[*InventoryHead] {
+	return inventoryHeads.find(s, w, byUnknown, KeyOf(byUnknown))
 }
 
 // InventoryHeads yields what is known of the inventories of all nodes as wholes, by node.

@@ -65,7 +65,7 @@ var (
 		name:     Jobs,
 		key:      func(j *job.Job) Key { return jobKey(j.Namespace, j.ID) },
 		stamp:    func(*job.Job, *job.Job, uint64) {}, // PutJob does it: a version keeps what it was stored with
-		indexes:  []index[job.Job]{{name: byClock, keys: clockOf}, one(byPolicies, policiesOf)},
+		indexes:  []index[job.Job]{one(byClock, clockOf), one(byPolicies, policiesOf)},
 		modified: func(j *job.Job) uint64 { return j.ModifyIndex },
 	}
 	jobVersions = &table[job.Job]{
@@ -108,11 +108,11 @@ func (s *Snap) Jobs(w *Watch, ns ids.Namespace, prefix string) iter.Seq[*job.Job
 }
 
 // clockOf files the jobs that are launched by the clock.
-func clockOf(j *job.Job) []Key {
+func clockOf(j *job.Job) Key {
 	if j.Periodic == nil {
-		return nil
+		return ""
 	}
-	return []Key{jobKey(j.Namespace, j.ID)}
+	return jobKey(j.Namespace, j.ID)
 }
 
 // PeriodicJobs yields the jobs of all namespaces that are launched by the clock.

@@ -43,6 +43,8 @@ type Snap struct {
 	trees radix.Forest
 	gen   *generation
 	own   *radix.ForestTxn // of the transaction that reads; nil: it reads what is committed alone
+
+	unfiled unfiled // of the transaction that reads; nil: there is none
 }
 
 // Snapshot returns the state as of the last command.

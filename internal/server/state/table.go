@@ -29,18 +29,18 @@ type table[T any] struct {
 // index files an object under further keys, not unique.
 type index[T any] struct {
 	name string
-	keys func(*T) []Key
+	key  func(*T) Key   // the only one; empty: the object is left out
+	keys func(*T) []Key // in the place of key, for objects with several
 }
 
 // one makes an index of a function with a single key; an empty key leaves the object out.
-func one[T any](name string, key func(*T) Key) index[T] {
-	return index[T]{name: name, keys: func(o *T) []Key {
-		k := key(o)
-		if k == "" {
-			return nil
-		}
-		return []Key{k}
-	}}
+func one[T any](name string, key func(*T) Key) index[T] { return index[T]{name: name, key: key} }
+
+func (i *index[T]) only(o *T) Key {
+	if o == nil {
+		return ""
+	}
+	return i.key(o)
 }
 
 // stamping makes the stamp of a table whose objects have their indexes in two fields.
@@ -153,13 +153,14 @@ func (t *table[T]) iterate(s *Snap, w *Watch, index string, prefix Key) iter.Seq
 
 // put files an object, which the store owns from here on.
 func (t *table[T]) put(tx *Tx, o *T) {
-	old := t.get(&tx.Snap, nil, t.key(o))
+	key := t.key(o)
+	old := t.get(&tx.Snap, nil, key)
 	if t.stamp != nil {
 		t.stamp(o, old, tx.stamp.Index)
 	}
-	t.insert(tx.own, o)
+	t.file(tx.own, string(key), old, o)
 	tx.touch(t.name, false)
-	changes.Note(&tx.changes, t.name, string(t.key(o)), old, o)
+	changes.Note(&tx.changes, t.name, string(key), old, o)
 	t.tell(tx, old)
 	t.tell(tx, o)
 	freeze(tx, o)
@@ -181,9 +182,13 @@ func (t *table[T]) drop(tx *Tx, key Key) bool {
 // insert files an object and notes nothing else.
 func (t *table[T]) insert(w *radix.ForestTxn, o *T) {
 	key := string(t.key(o))
-	own := w.Write(t.first)
-	old, _ := own.Newest().Get(key).(*T)
-	own.Put(key, o)
+	old, _ := w.Write(t.first).Newest().Get(key).(*T)
+	t.file(w, key, old, o)
+}
+
+// file files an object under its key, where another one was, or nil, and in all indexes.
+func (t *table[T]) file(w *radix.ForestTxn, key string, old, o *T) {
+	w.Write(t.first).Put(key, o)
 	for i := range t.indexes {
 		t.refile(w, i, key, old, o)
 	}
@@ -200,13 +205,23 @@ func (t *table[T]) remove(w *radix.ForestTxn, o *T) {
 // refile files an object under its keys in an index, and no more under those that it had; nil: it was not there, or is
 // no more.
 func (t *table[T]) refile(w *radix.ForestTxn, index int, key string, old, now *T) {
-	keys, tree := t.indexes[index].keys, t.first+1+index
+	of, tree := &t.indexes[index], t.first+1+index
+	if of.keys == nil {
+		before, after := of.only(old), of.only(now)
+		if before != "" && before != after {
+			w.Write(tree).Delete(string(before) + key)
+		}
+		if after != "" {
+			w.Write(tree).Put(string(after)+key, now)
+		}
+		return
+	}
 	var after []Key
 	if now != nil {
-		after = keys(now)
+		after = of.keys(now)
 	}
 	if old != nil {
-		for _, k := range keys(old) {
+		for _, k := range of.keys(old) {
 			if !slices.Contains(after, k) {
 				w.Write(tree).Delete(string(k) + key)
 			}

@@ -20,16 +20,9 @@ type Stamp struct {
 type Tx struct {
 	Snap
 	stamp   Stamp
-	touched []touch
 	news    newsfeed.News[News]
 	changes changes.Log
 	frozen  frozen
-}
-
-// touch notes that a table changed, and whether something left it.
-type touch struct {
-	table   string
-	deleted bool
 }
 
 // show makes what was written the state of a generation.
@@ -40,22 +33,12 @@ func (gen *generation) show(x *radix.ForestTxn) {
 // begin starts a transaction. There is one at a time.
 func begin(gen *generation) *Tx {
 	snap := gen.snapshot()
-	snap.own = snap.trees.Txn()
+	snap.own, snap.unfiled = snap.trees.Txn(), unfiled{}
 	return &Tx{Snap: *snap}
 }
 
 // Stamp is the command's.
 func (tx *Tx) Stamp() Stamp { return tx.stamp }
-
-func (tx *Tx) touch(table string, deleted bool) {
-	for i := range tx.touched {
-		if tx.touched[i].table == table {
-			tx.touched[i].deleted = tx.touched[i].deleted || deleted
-			return
-		}
-	}
-	tx.touched = append(tx.touched, touch{table, deleted})
-}
 
 // Step is one command that Batch runs.
 type Step struct {
@@ -94,6 +77,9 @@ func (gen *generation) commit(steps []Step, errs []error) (done int) {
 			tx.again(steps[:done+1], errs)
 		}
 	}
+	for _, r := range tx.unfiled { // in any order: each has its place
+		rows.insert(tx.own, r)
+	}
 	tx.gen.news.Add(tx.news)
 	gen.show(tx.own)
 	gen.changes.Add(&tx.changes)
@@ -117,14 +103,11 @@ func (tx *Tx) again(steps []Step, errs []error) {
 // run does one step, and tells whether it failed after it had written. The next one finds the indexes as if this one
 // had been committed.
 func (tx *Tx) run(step Step) (wrote bool, err error) {
-	tx.stamp, tx.touched = step.Stamp, tx.touched[:0]
+	tx.stamp = step.Stamp
 	tx.changes.Begin(step.Stamp.Index, step.Name, step.Size)
 	count := tx.own.Writes
 	if err = step.Do(tx); err != nil && tx.own.Writes != count {
 		return true, err
-	}
-	for _, t := range tx.touched {
-		tx.bump(t)
 	}
 	tx.setApplied()
 	tx.changes.End()

@@ -6,6 +6,7 @@ package suspension
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"berth/internal/base/fault"
@@ -92,11 +93,7 @@ func (r *Reader) unnamed(k volume.StagingKey) *Reason {
 // strays are the nodes with mounts under no name: few, of however many nodes there are.
 func (r *Reader) strays() []*state.InventoryHead {
 	if !r.looked {
-		for h := range r.snap.InventoryHeads(r.watch) {
-			if len(h.Unknown) > 0 {
-				r.stray = append(r.stray, h)
-			}
-		}
+		r.stray = slices.Collect(r.snap.StrayHeads(r.watch))
 		r.looked = true
 	}
 	return r.stray

@@ -166,7 +166,7 @@ func (c *dirCheck) snapshots() (broken []error, err error) {
 		return nil, Classify(err, "check log", dir)
 	}
 	for _, e := range list {
-		if !e.IsDir() || strings.HasSuffix(e.Name(), ".tmp") {
+		if !e.IsDir() || strings.HasSuffix(e.Name(), unfinished) {
 			continue
 		}
 		index, path, err := readSnapshot(filepath.Join(dir, e.Name()))

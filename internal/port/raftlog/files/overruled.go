@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"berth/internal/base/durable"
 	"berth/internal/base/logkey"
@@ -85,13 +86,10 @@ func Settle(dir string) error {
 // removeSnapshots removes those that end with an entry. The library's names of them begin with its term and its index.
 func removeSnapshots(dir string, r Reach) error {
 	found, err := filepath.Glob(filepath.Join(dir, fmt.Sprintf("%d-%d-*", r.Term, r.Index)))
-	if err != nil || len(found) == 0 {
-		return err
-	}
 	for _, path := range found {
-		if err := os.RemoveAll(path); err != nil {
-			return err
+		if !strings.HasSuffix(path, unfinished) {
+			err = errors.Join(err, dropSnapshot(path))
 		}
 	}
-	return durable.SyncDir(dir)
+	return err
 }

@@ -46,7 +46,7 @@ func (w *Wound) Rebuild(cfg Options, entries []*raft.Log) error {
 	}
 	for _, snapshot := range w.broken {
 		cfg.Log.Warn("a damaged snapshot is dropped: the log does not need it", logkey.Path, snapshot)
-		if err := os.RemoveAll(snapshot); err != nil {
+		if err := dropSnapshot(snapshot); err != nil {
 			return Classify(err, "remove damaged snapshot", snapshot)
 		}
 	}

@@ -75,7 +75,7 @@ func (c *dirCheck) restore(sm Replayed) (uint64, error) {
 	var newest uint64
 	var dir string
 	for _, path := range list {
-		if strings.HasSuffix(path, ".tmp") {
+		if strings.HasSuffix(path, unfinished) {
 			continue
 		}
 		if index, _, err := readSnapshot(path); err == nil && index > newest { // Check names those that are damaged

@@ -9,6 +9,7 @@ import (
 	"hash/crc64"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -25,8 +26,9 @@ import (
 const KeptSnapshots = 2
 
 // Snapshots are the library's, with names that survive a power failure. The library syncs the files of a snapshot and
-// the directory that the snapshot is moved into, but not the one that the files are in, nor that of all snapshots; and
-// it drops the entries that a snapshot holds as soon as it is closed.
+// the directory that the snapshot is moved into, but not the one that the files are in, nor that of all snapshots; it
+// drops the entries that a snapshot holds as soon as it is closed; and it removes an old one file by file under its
+// name, so that half of it would be left for ever by a crash, and be taken for damage.
 type Snapshots struct {
 	*raft.FileSnapshotStore
 	// Wrote hears up to which entry a snapshot reaches that is on disk, before anybody else does; nil: nobody hears.
@@ -51,11 +53,17 @@ func OpenSnapshots(dir string, log hclog.Logger) (*Snapshots, error) {
 	if err := takesFiles(s.dir); err != nil {
 		return nil, err
 	}
-	s.FileSnapshotStore, err = raft.NewFileSnapshotStoreWithLogger(dir, KeptSnapshots, log)
+	if err := dropUnfinished(s.dir); err != nil {
+		return nil, Classify(err, "remove unfinished snapshots from", s.dir)
+	}
+	s.FileSnapshotStore, err = raft.NewFileSnapshotStoreWithLogger(dir, math.MaxInt, log) // reap drops the old ones
 	if err != nil {
 		return nil, err
 	}
 	kept, err := s.List() // the newest first
+	if err == nil {
+		err = s.reap(kept)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +99,7 @@ func (s *Snapshots) Create(version raft.SnapshotVersion, index, term uint64, mem
 	}
 	return &snapshotSink{
 		SnapshotSink: sink,
-		dir:          filepath.Join(s.dir, sink.ID()+".tmp"),
+		dir:          filepath.Join(s.dir, sink.ID()+unfinished),
 		of:           s,
 		reach:        Reach{Index: index, Term: term},
 	}, nil
@@ -121,10 +129,51 @@ func (s *snapshotSink) Close() error {
 		return err
 	}
 	s.of.reach.Store(&s.reach)
-	if err := sealMeta(strings.TrimSuffix(s.dir, ".tmp")); err != nil || s.of.Wrote == nil {
+	err := sealMeta(strings.TrimSuffix(s.dir, unfinished))
+	if err == nil {
+		var all []*raft.SnapshotMeta
+		if all, err = s.of.List(); err == nil {
+			err = s.of.reap(all)
+		}
+	}
+	if err != nil || s.of.Wrote == nil {
 		return err
 	}
 	return s.of.Wrote(s.reach.Index)
+}
+
+// unfinished is what the name of a snapshot ends with that is being written, or removed.
+const unfinished = ".tmp"
+
+// reap drops all but the newest of those that are listed.
+func (s *Snapshots) reap(all []*raft.SnapshotMeta) error {
+	for _, old := range all[min(KeptSnapshots, len(all)):] {
+		if err := dropSnapshot(filepath.Join(s.dir, old.ID)); err != nil {
+			return Classify(err, "remove an old snapshot from", s.dir)
+		}
+	}
+	return nil
+}
+
+// dropSnapshot takes its name from a snapshot before its files: no half of one is ever taken for it.
+func dropSnapshot(path string) error {
+	err := os.Rename(path, path+unfinished)
+	if err == nil {
+		err = durable.SyncDir(filepath.Dir(path))
+	}
+	if err == nil {
+		err = os.RemoveAll(path + unfinished)
+	}
+	return err
+}
+
+// dropUnfinished removes what was being written, or removed, when the server ended.
+func dropUnfinished(dir string) error {
+	found, err := filepath.Glob(filepath.Join(dir, "*"+unfinished))
+	for _, path := range found {
+		err = errors.Join(err, os.RemoveAll(path))
+	}
+	return err
 }
 
 // metaSum is the file beside a snapshot's meta.json that has its checksum: the library has one of the state alone.

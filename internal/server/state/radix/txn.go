@@ -34,8 +34,13 @@ const atOnce = 32
 
 // Below is that of the tree as it is now: what is written afterwards does not disturb it.
 func (x *Txn) Below(prefix string) iter.Seq[any] {
-	few, all := make([]any, 0, 1), true
-	x.Newest().Below(prefix)(func(o any) bool {
+	n, _ := x.Newest().below(prefix)
+	if n == nil {
+		return nothing
+	}
+	var few []any
+	all := true
+	n.walk(func(o any) bool {
 		if all = len(few) < atOnce; all {
 			few = append(few, o)
 		}
@@ -46,6 +51,8 @@ func (x *Txn) Below(prefix string) iter.Seq[any] {
 	}
 	return x.Tree().Below(prefix)
 }
+
+func nothing(func(any) bool) {}
 
 // Notify tells those who watch what is another in the tree that was made. It is called when everybody can see that.
 func (x *Txn) Notify() {
