@@ -9,14 +9,20 @@ SHELL := /bin/bash
 TAGS := -tags=grpcnotrace
 # Programs are static and carry neither symbols nor the builder's paths, so that equal sources give equal bytes.
 GOBUILD := CGO_ENABLED=0 go build -trimpath $(TAGS) -buildvcs=false -ldflags '-s -w'
-# What is compiled without the race detector is compiled in one way, so that each step finds what those before it built.
-PLAIN := CGO_ENABLED=0 GOFLAGS='-trimpath $(TAGS)'
+# All is compiled in one way without the race detector and in one with it, so that each step finds what those before it
+# built, also what tests build themselves.
+SHARED := GOFLAGS='-trimpath $(TAGS)'
+PLAIN := CGO_ENABLED=0 $(SHARED)
 HELPER := internal/helperbin/bin/berth-helper.gz
 # Those that have a target of their own are left out, and the model of lineage, whose stories the race detector would
 # stretch to many minutes: it is played without, as all pairs of mistakes are, of which it sees a few.
 PACKAGES = $$(go list ./... | grep -v -e /e2e -e /tools/arch -e /testkit/lineage)
 # Runs go test and says how far it is, what took longest, and last of all what failed.
 TESTRUN := bin/testrun
+# What lint has vetted whole is not vetted once more, in part, as go test does.
+VETTED := -vet=off
+# What steps below need; nothing where one that calls them, more than one at a time, has made it.
+BUILT := build $(TESTRUN)
 BRIEFLY := | { grep -v 'no test files' || true; }
 LINT := $(PLAIN) go tool -modfile=tools/lint/go.mod
 
@@ -43,7 +49,7 @@ demo: build ## Show a database that keeps its data through crashes (one minute)
 
 demo-cluster: build ## Show three machines that are one cluster: the one that leads is killed, a database moves (one minute)
 	@scripts/install-debian.sh redis-server redis-tools e2fsprogs util-linux iproute2 procps
-	@CGO_ENABLED=0 go build -o bin/csi-proxy ./internal/conformance/csi/proxy/cmd/csi-proxy
+	@$(PLAIN) go build -o bin/csi-proxy ./internal/conformance/csi/proxy/cmd/csi-proxy
 	@scripts/demo-cluster.sh
 
 demo-docker: build ## Show containers: a storage plugin in one, a program in another, daemon and agent are killed (one minute)
@@ -55,10 +61,10 @@ demo-consul: build consul ## Show services in Consul: tags that others change, a
 	@BERTH_CONSUL=$(CONSUL) scripts/demo-consul.sh
 
 check: lint ## Before a commit: vet, golangci-lint, architecture, fast tests (under a minute when warm)
-	@go test -short $(PACKAGES) $(BRIEFLY)
+	@$(PLAIN) go test -short $(VETTED) $(PACKAGES) $(BRIEFLY)
 
 $(TESTRUN): FORCE
-	@go build -o $@ ./tools/testrun
+	@$(PLAIN) go build -o $@ ./tools/testrun
 FORCE:
 
 # What needs no test to run, first the quick ones.
@@ -74,30 +80,35 @@ lint: helper
 # The race run holds every test of check, so that nothing runs twice. The longest packages wait more than they work: three
 # at a time keep two cores busy.
 # What tests need of Consul is built meanwhile, by what the tests leave of the machine, and waited for at their end.
+# The model of lineage keeps one core busy, and what is beside it the other. Consul and chaos wait more than they work.
 test: $(TESTRUN) ## Everything: Debian packages, vet, golangci-lint, architecture, all tests with the race detector, ten mutants, end to end, compatibility, chaos
 	@scripts/install-debian.sh
 	@$(MAKE) --no-print-directory consul NICE=19 > bin/consul.log 2>&1 < /dev/null &
 	@$(MAKE) --no-print-directory build lint
-	@CONSUL_TESTS=later $(TESTRUN) -race -p 3 -timeout 15m $(PACKAGES)
-	@$(PLAIN) $(TESTRUN) -count=1 -timeout 15m ./internal/testkit/lineage
-	@$(PLAIN) $(TESTRUN) -count=1 -timeout 10m -run 'TestTwoMistakes|TestTwoWrong' ./internal/httpapi ./internal/agent
-	@$(PLAIN) go run ./tools/mutants -seed 1 -n 10
-	@$(MAKE) --no-print-directory e2e E2E_LEFT_OUT=Consul
-	@$(MAKE) --no-print-directory test-consul
-	@$(MAKE) --no-print-directory chaos SEED=7 ROUNDS=1000 SETTLE=2m FLAGS='-for 150s -busy 4m'
+	@CONSUL_TESTS=later $(SHARED) $(TESTRUN) -race $(VETTED) -p 3 -timeout 15m $(PACKAGES)
+	@$(PLAIN) $(TESTRUN) $(VETTED) -count=1 -timeout 20m ./internal/testkit/lineage & model=$$!; others=0; \
+	{ $(PLAIN) $(TESTRUN) $(VETTED) -count=1 -timeout 10m -run 'TestTwoMistakes|TestTwoWrong' \
+		./internal/httpapi ./internal/agent && \
+	$(PLAIN) go run ./tools/mutants -seed 1 -n 10; } || others=$$?; \
+	wait $$model && exit $$others
+	@$(MAKE) --no-print-directory e2e BUILT= E2E_LEFT_OUT=Consul
+	@$(MAKE) --no-print-directory test-consul BUILT= & consul=$$!; others=0; \
+	$(MAKE) --no-print-directory chaos BUILT= SEED=7 ROUNDS=1000 SETTLE=2m FLAGS='-for 180s -busy 4m' || others=$$?; \
+	wait $$consul && exit $$others
 	@echo "make test: all is well: vet, golangci-lint, architecture, tests with the race detector, mutants, end to end, compatibility, Consul, chaos"
 
 # `go run ./tools/mutants -run NAME -v` makes one and shows which words of a test kill it.
 mutants: helper ## Break the program on purpose, an edit at a time: each must be noticed by the test named in tools/mutants/list
 	@go run ./tools/mutants
 
-# The tests wait more than they work, and each has a machine of its own: two halves of them run beside each other.
+# The tests wait more than they work, and each has a machine of its own: two halves of them run beside each other. What
+# the first takes less is what the public client takes.
 E2E_LEFT_OUT ?= ^$$
-e2e: build $(TESTRUN) ## The real binary on the real kernel, and the public Go client against it
-	@$(PLAIN) $(TESTRUN) -count=1 -timeout 20m -run '^TestA' -skip '$(E2E_LEFT_OUT)' ./e2e/... & first=$$!; second=0; \
-	$(PLAIN) $(TESTRUN) -count=1 -timeout 20m -skip '^TestA|$(E2E_LEFT_OUT)' ./e2e/... || second=$$?; \
+e2e: $(BUILT) ## The real binary on the real kernel, and the public Go client against it
+	@{ $(PLAIN) $(TESTRUN) $(VETTED) -count=1 -timeout 20m -run '^TestA' -skip '$(E2E_LEFT_OUT)' ./e2e/... && \
+	cd compat && $(PLAIN) ../$(TESTRUN) -count=1 -timeout 10m ./...; } & first=$$!; second=0; \
+	$(PLAIN) $(TESTRUN) $(VETTED) -count=1 -timeout 20m -skip '^TestA|$(E2E_LEFT_OUT)' ./e2e/... || second=$$?; \
 	wait $$first && exit $$second
-	@cd compat && $(PLAIN) ../$(TESTRUN) -count=1 -timeout 10m ./...
 
 cluster: build $(TESTRUN) ## Several machines in network namespaces: cables are cut, leaders die and freeze, machines are lost, and the oracle watches
 	@$(TESTRUN) -count=1 -timeout 20m -run TestCluster ./e2e -cluster
@@ -107,8 +118,8 @@ SEED ?= 0
 ROUNDS ?= 50
 SETTLE ?= 40s
 FLAGS ?=
-chaos: build ## Play rounds of faults on the real program: SEED=, ROUNDS=, SETTLE=
-	@CGO_ENABLED=0 go build -o bin/chaos ./tools/chaos
+chaos: $(BUILT) ## Play rounds of faults on the real program: SEED=, ROUNDS=, SETTLE=
+	@$(PLAIN) go build -o bin/chaos ./tools/chaos
 	@bin/chaos -seed $(SEED) -rounds $(ROUNDS) -settle $(SETTLE) $(FLAGS)
 
 # Schedules are drawn by seeds that follow one another; ROUNDS of them are played, whatever time they take.
@@ -156,13 +167,13 @@ $(CONSUL):
 # Sequences on the real program, which hold the model of it to the truth, are shorter here than consul-soak's.
 SEQUENCES := TestTheLastWritersTagsStayOnTheRealConsul
 # Sequences and the end-to-end tests wait more than they work: they run beside each other.
-test-consul: consul build $(TESTRUN) ## Test services in the real Consul
-	@CONSUL_TESTS=must $(TESTRUN) -race -count=1 -timeout 20m -skip $(SEQUENCES) ./internal/port/consul/... \
-		./internal/client/servicesync ./internal/derive/envoy
+test-consul: consul $(BUILT) ## Test services in the real Consul
+	@CONSUL_TESTS=must $(SHARED) $(TESTRUN) -race $(VETTED) -count=1 -timeout 20m -skip $(SEQUENCES) \
+		./internal/port/consul/... ./internal/client/servicesync ./internal/derive/envoy
 	@export CONSUL_TESTS=must; \
-	$(PLAIN) $(TESTRUN) -count=1 -timeout 10m -run $(SEQUENCES) ./internal/client/servicesync \
+	$(PLAIN) $(TESTRUN) $(VETTED) -count=1 -timeout 10m -run $(SEQUENCES) ./internal/client/servicesync \
 		-rapid.checks=40 -rapid.steps=6 & first=$$!; second=0; \
-	$(PLAIN) $(TESTRUN) -count=1 -timeout 20m -run Consul ./e2e || second=$$?; \
+	$(PLAIN) $(TESTRUN) $(VETTED) -count=1 -timeout 20m -run Consul ./e2e || second=$$?; \
 	wait $$first && exit $$second
 
 # Sequences of all that befalls services, on a model of Consul and on Consul itself.

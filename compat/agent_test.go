@@ -76,7 +76,7 @@ func build(t *testing.T) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "berth")
 	for _, argv := range [][]string{{"make", "-s", "helper"},
-		{"go", "build", "-trimpath", "-buildvcs=false", "-o", out, "./cmd/berth"}} {
+		{"go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, "./cmd/berth"}} {
 		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.Dir = ".."
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -36,8 +36,8 @@ type machine struct {
 	wrap    func(*exec.Cmd) // what is done to the agent's command before it starts
 	// files are descriptors from 3 on that the agent is started with, besides the standard ones.
 	files []*os.File
-	// window is for how long after it has taken up allocs the agent's end is counted against them: the machine's agents
-	// are killed often.
+	// window is for how long after it has taken up allocs the agent's end is counted against them. What is suspected
+	// has its turn one after another, each for so long: short, for tests end agents in all ways.
 	window string
 	// alarm is part of the one error that the agent is expected to log; empty: none.
 	alarm string
@@ -81,6 +81,8 @@ func prepare(t *testing.T, bundled bool) *machine {
 		data: filepath.Join(root, "d"),
 		rig:  filepath.Join(root, "r"),
 		port: freeport.Pick(t),
+
+		window: "1s",
 	}
 	must(t, os.MkdirAll(m.rig, 0o755))
 	m.configure(bundled, fmt.Sprintf("socket = %q", m.socket()), "")
@@ -174,7 +176,7 @@ func (m *machine) program() string { return cmp.Or(m.earlier, binary) }
 
 func (m *machine) args() []string {
 	out := []string{"agent", "-config", filepath.Join(m.root, "agent.hcl"), "-log-level", "debug"}
-	if path := filepath.Join(m.root, "window.hcl"); m.window != "" {
+	if path := filepath.Join(m.root, "window.hcl"); m.earlier == "" { // an earlier one may not know the setting
 		must(m.t, os.WriteFile(path, fmt.Appendf(nil, "client { crash_window = %q }\n", m.window), 0o600))
 		out = append(out, "-config", path)
 	}

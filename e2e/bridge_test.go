@@ -176,7 +176,8 @@ func (b *bridged) reached(when string, web, peer *api.Allocation) {
 
 // TestAllocsHaveNetworksOfTheirOwn: given a service with a port and its neighbour, both in mode bridge, then the port
 // is reached from everywhere, the task sees the names that its group asks for, and all of that goes on while the agent
-// is dead and after it has come back; when the job has ended, no link, no directory and no mount is left.
+// is dead and after it has come back; when the job has ended, no link of an alloc, no directory and no mount is left,
+// and when the agent has, no bridge.
 func TestAllocsHaveNetworksOfTheirOwn(t *testing.T) {
 	b := newBridged(t)
 	b.run(fmt.Sprintf(pair, strings.ReplaceAll(answering, "${", "$${")))
@@ -218,14 +219,30 @@ func TestAllocsHaveNetworksOfTheirOwn(t *testing.T) {
 	}
 	b.reached("after the agent's restart", again, b.running("peer"))
 	b.stopJob("pair")
-	b.eventually("nothing of networks to be left", func() bool {
-		args := inNetwork(b.network, "ip", "-o", "link")
-		links, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-		must(t, err)
+	b.eventually("nothing of networks to be left but the bridge, which waits for the next alloc", func() bool {
 		dirs, err := os.ReadDir(filepath.Join(b.data, "networks"))
 		must(t, err)
-		return !strings.Contains(string(links), "berth") && len(dirs) == 0
+		return b.links() == 1 && len(dirs) == 0
 	})
+	must(t, b.stop())
+	if n := b.links(); n != 0 {
+		t.Errorf("%d links are left when the agent has ended", n)
+	}
+}
+
+// links counts those in the node's network that its agent has made.
+func (b *bridged) links() int {
+	b.t.Helper()
+	args := inNetwork(b.network, "ip", "-o", "link")
+	all, err := exec.Command(args[0], args[1:]...).CombinedOutput()
+	must(b.t, err)
+	n := 0
+	for line := range strings.Lines(string(all)) {
+		if strings.Contains(line, "berth") {
+			n++
+		}
+	}
+	return n
 }
 
 // TestAGroupWithoutNetworkHasItsLoopbackAlone.

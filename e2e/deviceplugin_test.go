@@ -19,8 +19,8 @@ func withDevices(t *testing.T, more string) (m *machine, devices string) {
 	m = prepare(t, false)
 	m.service = true
 	dir, devices := filepath.Join(m.root, "plugins"), filepath.Join(m.root, "devices")
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "example-device"), ".")
-	build.Dir, build.Env = "../examples/device", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "example-device"), ".")
+	build.Dir, build.Env = "../examples/device", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -17,8 +17,8 @@ func withHello(t *testing.T) *machine {
 	m := prepare(t, false)
 	m.service = true
 	dir := filepath.Join(m.root, "plugins")
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "hello-driver"), ".")
-	build.Dir, build.Env = "../examples/driver", append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "hello-driver"), ".")
+	build.Dir, build.Env = "../examples/driver", append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -73,7 +73,7 @@ func TestAHostileTask(t *testing.T) {
 func (m *machine) buildHostile() {
 	m.t.Helper()
 	program := filepath.Join(m.rig, "program")
-	build := exec.Command("go", "build", "-o", program, "./hostile/program")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "./hostile/program")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		m.t.Fatalf("build the program: %v\n%s", err, out)

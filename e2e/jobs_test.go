@@ -23,6 +23,7 @@ type writer struct {
 	driver     string
 	script     string // replaces the writing
 	readOnly   bool
+	healthy    string // after how long it is healthy; empty: the default of jobs
 }
 
 const writing = `trap 'echo stopped >> /data/log; exit 0' TERM INT; echo started >> /data/log; while :; do date +%s%N > /data/tick.$NOMAD_ALLOC_INDEX; sleep 0.1 & wait $!; done`
@@ -41,12 +42,17 @@ func (w writer) hcl() string {
 	if w.create != "" {
 		options += "\nper_alloc = true\ncreate {\n" + w.create + "\n}"
 	}
+	update := ""
+	if w.healthy != "" {
+		update = fmt.Sprintf("update {\n min_healthy_time = %q\n}", w.healthy)
+	}
 	script := strings.ReplaceAll(strings.ReplaceAll(or(w.script, writing), "${", "$${"), "%{", "%%{")
 	return fmt.Sprintf(`
 job %q {
   type = "service"
   group "g" {
     count = %d
+    %s
     restart {
       attempts = 0
       mode     = "fail"
@@ -83,8 +89,8 @@ S
       }
     }
   }
-}`, w.id, max(w.count, 1), w.volume, or(w.access, "single-node-writer"), or(w.attachment, "file-system"), w.readOnly,
-		options, or(w.driver, "exec"), script)
+}`, w.id, max(w.count, 1), update, w.volume, or(w.access, "single-node-writer"), or(w.attachment, "file-system"),
+		w.readOnly, options, or(w.driver, "exec"), script)
 }
 
 // register gives a job file to the servers and returns what they say.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"berth/api"
 )
 
 // ordered is a group with a task in every place of the lifecycle; each writes down when it begins and when it ends.
@@ -134,6 +136,11 @@ func TestProcessesComeAndGoInTheOrderOfTheLifecycle(t *testing.T) {
 
 	m.mustCLI("alloc", "restart", id, "work")
 	judge(t, next(2, "the task has restarted"), "end work", "begin work")
+	// A task that is to end before its agent has heard that it runs is ended without a word to it.
+	await(m, "the task to be known to run", m.allocs("ordered"), func(all []*api.AllocationListStub) bool {
+		events := all[0].TaskStates["work"].Events
+		return events[len(events)-1].Type == "Started"
+	})
 
 	m.stopJob("ordered")
 	end := append(slices.Clone(roundEnds), "begin clean", "end clean")

@@ -17,7 +17,13 @@ func TestAJobBringsItsVolumes(t *testing.T) {
 	file := filepath.Join(m.rig, "db.nomad.hcl")
 	write := func(count int, create string) {
 		t.Helper()
-		w := writer{id: "db", volume: "data", count: count, create: "plugin_id = \"local-csi\"\n" + create}
+		w := writer{
+			id:      "db",
+			volume:  "data",
+			count:   count,
+			create:  "plugin_id = \"local-csi\"\n" + create,
+			healthy: "1s",
+		}
 		must(t, os.WriteFile(file, []byte(w.hcl()), 0o644))
 	}
 	says := func(code int, words string, args ...string) {

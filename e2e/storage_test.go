@@ -16,7 +16,8 @@ import (
 func (m *machine) mockDriver(id string, flags ...string) *judged {
 	m.t.Helper()
 	program := filepath.Join(m.rig, "mock-driver")
-	build := exec.Command("go", "build", "-o", program, "github.com/kubernetes-csi/csi-test/v4/cmd/mock-driver")
+	build := exec.Command("go", "build", "-trimpath", "-o", program,
+		"github.com/kubernetes-csi/csi-test/v4/cmd/mock-driver")
 	build.Dir = "../tools/mockdriver"
 	if out, err := build.CombinedOutput(); err != nil {
 		m.t.Fatalf("build mock-driver: %v\n%s", err, out)

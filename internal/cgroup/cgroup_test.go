@@ -165,6 +165,15 @@ func TestANodeThatCannotBoundDevicesSaysWhatItLacks(t *testing.T) {
 	}
 }
 
+// Given a bound that there is no file for, then no group is made without it.
+func TestABoundThatNobodyKnowsIsRefused(t *testing.T) {
+	tree := &Tree{V2: "/fake", V1: map[string]string{"blkio": "/fake/blkio"}, ops: &recorder{}}
+	err := tree.Group("s", "a", "b").Create(Limits{IO: []string{"8:0 rbps=1 latency=5"}})
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), "latency") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestAGroupThatCannotPassControllersOnSaysWhy(t *testing.T) {
 	tree := &Tree{
 		V2:          "/fake",

@@ -36,7 +36,7 @@ var helperProgram = sync.OnceValues(func() (string, error) {
 	}
 	helperDir = dir
 	path := filepath.Join(dir, "berth-helper")
-	cmd := exec.Command("go", "build", "-o", path, "berth/cmd/berth-helper")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, "berth/cmd/berth-helper")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {

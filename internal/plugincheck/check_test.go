@@ -27,9 +27,9 @@ var quiet = slog.New(slog.DiscardHandler)
 func built(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "plugin-of-"+name)
-	cmd := exec.Command("go", "build", "-o", path, ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", path, ".")
 	cmd.Dir = filepath.Join("../../examples", name)
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -16,6 +16,7 @@ func TestWhatFunctionsOfConsulGive(t *testing.T) {
 		{Kind: ConsulKey, Name: "none"}:      "",
 		{Kind: ConsulKeys, Name: "app"}:      pairs,
 		{Kind: ConsulService, Name: "web"}:   `[{"Name":"web","Address":"10.0.0.1","Port":80,"Tags":["x","y"]}]`,
+		{Kind: ConsulService, Name: "node"}:  `[{"NodeAddress":"::2"},{"Address":"::3","NodeAddress":"::2"}]`,
 		{Kind: ConsulServices}:               `[{"Name":"web","Tags":["x"]}]`,
 		{Kind: ConsulService, Name: "w|any"}: `[{"ID":"i","Status":"critical","NodeMeta":{"k":"v"}}]`,
 	}
@@ -32,6 +33,7 @@ func TestWhatFunctionsOfConsulGive(t *testing.T) {
 
 		`{{ range service "web" }}{{ .Name }} {{ .Address }}:{{ .Port }}{{ end }}`:        "web 10.0.0.1:80",
 		`{{ range service "w" "any" }}{{ .ID }} {{ .Status }} {{ .NodeMeta.k }}{{ end }}`: "i critical v",
+		`{{ range service "node" }}{{ .Address }} {{ end }}`:                              "::2 ::3 ",
 		`{{ range $t, $s := service "web" | byTag }}{{ $t }}{{ len $s }}{{ end }}`:        "x1y1",
 		`{{ range services }}{{ .Name }}{{ .Tags | join "," }}{{ end }}`:                  "webx",
 	} {
@@ -47,9 +49,10 @@ func TestWhatFunctionsOfConsulGive(t *testing.T) {
 func TestARenderingWaitsForWhatConsulLacks(t *testing.T) {
 	known := Known{{Kind: ConsulKey, Name: "a"}: "", {Kind: ConsulKeys, Name: "d"}: "[]"}
 	for text, want := range map[string]string{
-		`{{ key "a" }}`:                     `key "a" of Consul`,
-		`{{ range safeLs "d" }}{{ end }}`:   `keys of Consul below "d"`,
-		`{{ range safeTree "d" }}{{ end }}`: `keys of Consul below "d"`,
+		`{{ key "a" }}`:                               `key "a" of Consul`,
+		`{{ range safeLs "d" }}{{ end }}`:             `keys of Consul below "d"`,
+		`{{ range safeTree "d" }}{{ end }}`:           `keys of Consul below "d"`,
+		`{{ range safeLs "not asked yet" }}{{ end }}`: "",
 		`{{ range ls "d" }}{{ end }}{{ range tree "d" }}{{ end }}{{ keyOrDefault "a" "" }}`: "",
 	} {
 		out, err := Execute(Template{Name: "t", Text: text}, Values{Known: known})
@@ -72,7 +75,9 @@ func TestARenderingWaitsForWhatConsulLacks(t *testing.T) {
 func TestWhatConsulIsAskedForIsRead(t *testing.T) {
 	for s, want := range map[Source]Asked{
 		{Kind: ConsulKey, Name: "/a/b@dc2"}:                 {Name: "a/b", Datacenter: "dc2"},
+		{Kind: ConsulKey, Name: "me@example.org@dc2"}:       {Name: "me@example.org", Datacenter: "dc2"},
 		{Kind: ConsulService, Name: "web"}:                  {Name: "web", Statuses: []string{"passing"}},
+		{Kind: ConsulService, Name: "web|warning,any"}:      {Name: "web"},
 		{Kind: ConsulService, Name: "v1.2.web@dc|any"}:      {Name: "web", Tag: "v1.2", Datacenter: "dc"},
 		{Kind: ConsulService, Name: "web|passing, warning"}: {Name: "web", Statuses: []string{"passing", "warning"}},
 		{Kind: ConsulServices, Name: "@dc"}:                 {Datacenter: "dc"},

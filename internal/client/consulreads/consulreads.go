@@ -183,7 +183,7 @@ func (k *Keeper) heard(w watch, text string, index uint64) {
 	if one == nil {
 		return
 	}
-	news := !one.known || one.failing || one.text != text
+	news := !one.known || one.text != text
 	one.text, one.index = text, index
 	one.known, one.failing = true, false
 	if news {

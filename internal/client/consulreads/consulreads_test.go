@@ -1,17 +1,20 @@
 package consulreads
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/render"
 	"berth/internal/client/sources"
 )
@@ -30,7 +33,8 @@ type fake struct {
 	of    map[string]string
 	now   chan struct{}
 	why   error
-	busy  int // calls under way
+	kept  map[string]error // what alone is not said
+	busy  int              // calls under way
 	most  int
 	calls int
 	heard []string
@@ -51,7 +55,7 @@ func (f *fake) Read(ctx context.Context, s render.Source, after uint64, wait tim
 	f.busy++
 	f.most = max(f.most, f.busy)
 	text, index := f.of[s.Name], f.index
-	why, now := f.why, f.now
+	why, now := cmp.Or(f.kept[s.Name], f.why), f.now
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
@@ -69,7 +73,7 @@ func (f *fake) Read(ctx context.Context, s render.Source, after uint64, wait tim
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.of[s.Name], f.index, f.why
+	return f.of[s.Name], f.index, cmp.Or(f.kept[s.Name], f.why)
 }
 
 func (f *fake) hear(format string, args ...any) {
@@ -100,7 +104,7 @@ func (f *fake) Refuse(t sources.Task, s render.Source, why error) {
 // play runs a keeper that asks a fake in a bubble of its own.
 func play(t *testing.T, story func(f *fake, k *Keeper)) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &fake{index: 1, of: map[string]string{}, now: make(chan struct{})}
+		f := &fake{index: 1, of: map[string]string{}, kept: map[string]error{}, now: make(chan struct{})}
 		k := New(Config{
 			As:  func(sources.Task) (Reader, error) { return f, nil },
 			To:  f,
@@ -125,7 +129,8 @@ func (f *fake) expect(t *testing.T, want ...string) {
 	}
 }
 
-// TestWhatChangesIsPassedOn: once each time, and nobody asks for what nobody reads any more.
+// TestWhatChangesIsPassedOn: once each time, to each who reads it, however often it is wanted, and nobody asks for what
+// nobody reads any more.
 func TestWhatChangesIsPassedOn(t *testing.T) {
 	play(t, func(f *fake, k *Keeper) {
 		f.of["a"] = "1"
@@ -136,12 +141,27 @@ func TestWhatChangesIsPassedOn(t *testing.T) {
 		f.expect(t, "web: a is 2")
 		f.set("other", "x", nil)
 		f.expect(t)
-		before := f.calls
+		k.Want(db, []render.Source{key("a")})
+		f.expect(t, "db: a is 2")
 		k.Forget(web)
-		f.set("a", "3", nil)
 		f.expect(t)
-		if f.calls != before || f.busy != 0 {
-			t.Errorf("asked %d times more, %d under way", f.calls-before, f.busy)
+		if f.busy != 1 {
+			t.Errorf("for the one who still reads it, %d calls are under way", f.busy)
+		}
+		f.set("a", "3", nil)
+		f.expect(t, "db: a is 3")
+		k.Want(db, []render.Source{key("a")})
+		f.expect(t)
+		k.Forget(db)
+		f.expect(t)
+		if f.busy != 0 {
+			t.Errorf("when nobody reads it, %d calls are under way", f.busy)
+		}
+		before := f.calls
+		f.set("a", "4", nil)
+		f.expect(t)
+		if f.calls != before {
+			t.Errorf("asked %d times more", f.calls-before)
 		}
 	})
 }
@@ -175,11 +195,64 @@ func TestWhatWasSaidStaysWhileConsulIsAway(t *testing.T) {
 	})
 }
 
+// TestAConsulThatIsBackIsHeardAtOnce: of what is another thing, whatever it counts from; and what is the same is no
+// news.
+func TestAConsulThatIsBackIsHeardAtOnce(t *testing.T) {
+	play(t, func(f *fake, k *Keeper) {
+		f.index = 50
+		f.of["a"], f.of["b"] = "1", "1"
+		k.Want(web, []render.Source{key("a"), key("b")})
+		f.since()
+		f.set("a", "1", errors.New("away"))
+		f.expect(t, "web says What was rendered stays: away")
+		f.index = 3
+		f.set("a", "2", nil)
+		f.expect(t, "web: a is 2")
+	})
+}
+
+// TestTheEventsOfATaskAreOfItsOwn: given what a task never got and what another one reads, when what a task has fails,
+// then its events say so, each task's once.
+func TestTheEventsOfATaskAreOfItsOwn(t *testing.T) {
+	play(t, func(f *fake, k *Keeper) {
+		f.of["a"], f.kept["secret"] = "1", errors.New("kept")
+		k.Want(web, []render.Source{key("a"), key("secret")})
+		k.Want(db, []render.Source{key("a")})
+		f.since()
+		f.set("a", "1", errors.New("away"))
+		got := slices.DeleteFunc(f.since(), func(s string) bool { return s == "web: secret: kept" })
+		slices.Sort(got)
+		if want := []string{
+			"db says What was rendered stays: away", "web says What was rendered stays: away",
+		}; !reflect.DeepEqual(got, want) {
+			t.Errorf("heard %q, want %q", got, want)
+		}
+	})
+}
+
+// TestWhoMayNotAskHearsWhy: a task that has no token hears that, and of which source.
+func TestWhoMayNotAskHearsWhy(t *testing.T) {
+	play(t, func(f *fake, k *Keeper) {
+		k.cfg.As = func(sources.Task) (Reader, error) {
+			return nil, fault.New(fault.Denied, "log in", "the task", "no method knows it")
+		}
+		k.Want(web, []render.Source{key("a")})
+		heard := f.since()
+		if len(heard) == 0 || !strings.Contains(heard[0], key("a").String()) ||
+			!strings.Contains(heard[0], "no method") {
+			t.Errorf("heard %q", heard)
+		}
+	})
+}
+
 // TestManySourcesTakeTurns: no more are asked for at once than an agent of Consul takes, and all are heard of, those
 // that came last and those that change, too.
 func TestManySourcesTakeTurns(t *testing.T) {
 	play(t, func(f *fake, k *Keeper) {
 		for i := range 3 * atOnce {
+			if i == atOnce {
+				time.Sleep(time.Second) // those that came first are asked for by calls that block for long
+			}
 			k.Want(web, []render.Source{key(fmt.Sprint("k", i))})
 			synctest.Wait()
 		}

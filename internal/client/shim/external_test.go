@@ -37,9 +37,9 @@ var example = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cmd := exec.Command("go", "build", "-o", filepath.Join(dir, "hello-driver"), ".")
+	cmd := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, "hello-driver"), ".")
 	cmd.Dir = "../../../examples/driver"
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fault.New(fault.Internal, "build", "the example", string(out))

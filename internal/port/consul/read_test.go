@@ -2,6 +2,7 @@ package consul_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"reflect"
 	"strings"
@@ -40,6 +41,9 @@ func TestTemplatesReadConsul(t *testing.T) {
 	}
 	one := render.Source{Kind: render.ConsulKey, Name: "app/a b"}
 	absent := read(one, nil)
+	if absent == 0 {
+		t.Error("of what is not there nothing is said to wait by")
+	}
 	if text, _, err := a.Read(t.Context(), one, absent, 300*time.Millisecond); text != "" || err != nil {
 		t.Errorf("what is not there is %q, %v", text, err)
 	}
@@ -48,21 +52,35 @@ func TestTemplatesReadConsul(t *testing.T) {
 	if text != `"7"` || index <= absent || err != nil {
 		t.Errorf("what has come is %q at %d, %v", text, index, err)
 	}
-	put("app/d/e", "8")
+	put("app/d/e?flags=42", "8")
 	put("apple", "9")
+	put("odd/50%25%3Fx%2523", "10")
+	odd := render.Source{Kind: render.ConsulKey, Name: "odd/50%?x%23"}
+	if text, _, err := a.Read(t.Context(), odd, 0, 0); err != nil || text != `"10"` {
+		t.Errorf("a key with signs that an address has a use for is %q, %v", text, err)
+	}
 	var pairs []render.Pair
 	read(render.Source{Kind: render.ConsulKeys, Name: "/app"}, &pairs)
 	var got []string
 	for _, p := range pairs {
-		got = append(got, p.Key+" "+p.Path+" "+p.Value)
+		got = append(got, fmt.Sprint(p.Key, " ", p.Path, " ", p.Value, " ", p.Flags))
 		if p.ModifyIndex == 0 {
 			t.Errorf("%+v has no index", p)
 		}
 	}
-	if want := []string{"a b app/a b 7", "d/e app/d/e 8"}; !reflect.DeepEqual(got, want) {
+	if want := []string{"a b app/a b 7 0", "d/e app/d/e 8 42"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("below app there are %q, want %q", got, want)
 	}
 	testServicesOfTemplates(t, real, read)
+	for _, elsewhere := range []render.Source{
+		{Kind: render.ConsulKey, Name: "app/d/e@nowhere"},
+		{Kind: render.ConsulService, Name: "web@nowhere"},
+		{Kind: render.ConsulServices, Name: "@nowhere"},
+	} {
+		if text, _, err := a.Read(t.Context(), elsewhere, 0, 0); err == nil {
+			t.Errorf("%v is %q, of a datacenter that there is not", elsewhere, text)
+		}
+	}
 
 	may := a.As(redact.New(real.Policy("one", `key "app/d/e" { policy = "read" }`)))
 	its := render.Source{Kind: render.ConsulKey, Name: "app/d/e"}
@@ -98,7 +116,8 @@ func testServicesOfTemplates(t *testing.T, real *consulagent.Agent, read func(re
 		var got []string
 		for _, f := range found {
 			got = append(got, f.ID)
-			if f.NodeAddress != "127.0.0.1" || f.Port != 80 || f.Node != consulagent.Node || f.ServiceMeta["k"] != "v" {
+			if f.NodeAddress != "127.0.0.1" || f.Port != 80 || f.Node != consulagent.Node ||
+				f.ServiceMeta["k"] != "v" || f.NodeMeta["consul-version"] == "" {
 				t.Errorf("%+v", f)
 			}
 		}
@@ -106,10 +125,39 @@ func testServicesOfTemplates(t *testing.T, real *consulagent.Agent, read func(re
 			t.Errorf("%s: %q, want %s", name, got, want)
 		}
 	}
+	testStatusesOfTemplates(t, real, read)
 	var names []render.ServiceName
 	read(render.Source{Kind: render.ConsulServices}, &names)
-	want := []render.ServiceName{{Name: "consul"}, {Name: "web", Tags: []string{"v1.2", "web-1", "web-2"}}}
+	want := []render.ServiceName{
+		{Name: "consul"},
+		{Name: "two"},
+		{Name: "web", Tags: []string{"v1.2", "web-1", "web-2"}},
+	}
 	if !reflect.DeepEqual(names, want) {
 		t.Errorf("%+v, want %+v", names, want)
+	}
+}
+
+// testStatusesOfTemplates: the worst check of an instance counts, and above all that somebody works on it or its node.
+func testStatusesOfTemplates(t *testing.T, real *consulagent.Agent, read func(render.Source, any) uint64) {
+	t.Helper()
+	real.Do(http.MethodPut, "/v1/agent/service/register", map[string]any{"ID": "two", "Name": "two", "Checks": []any{
+		map[string]string{"CheckID": "a", "TTL": "1h", "Status": "critical"},
+		map[string]string{"CheckID": "b", "TTL": "1h", "Status": "passing"},
+	}}, nil)
+	is := func(want string) {
+		t.Helper()
+		real.Until("the instance to be "+want, func() bool {
+			var found []render.Found
+			read(render.Source{Kind: render.ConsulService, Name: "two|any"}, &found)
+			return len(found) == 1 && found[0].Status == want
+		})
+	}
+	is("critical")
+	for _, of := range []string{"service/maintenance/two", "maintenance"} {
+		real.Do(http.MethodPut, "/v1/agent/"+of+"?enable=true", nil, nil)
+		is("maintenance")
+		real.Do(http.MethodPut, "/v1/agent/"+of+"?enable=false", nil, nil)
+		is("critical")
 	}
 }

@@ -363,7 +363,7 @@ func buildBinary() (string, error) {
 	}
 	path := filepath.Join(dir, "csi-proxy")
 	fresh := fmt.Sprintf("%s.%d", path, os.Getpid())
-	build := exec.Command("go", "build", "-o", fresh, "berth/internal/conformance/csi/proxy/cmd/csi-proxy")
+	build := exec.Command("go", "build", "-trimpath", "-o", fresh, "berth/internal/conformance/csi/proxy/cmd/csi-proxy")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // static: it also runs in the bare root of an isolated task
 	out, err := build.CombinedOutput()
 	if err != nil {

@@ -113,3 +113,23 @@ func someDevice(t *testing.T) string {
 	t.Fatalf("none of %q is in /dev", found)
 	return ""
 }
+
+// unable starts tasks on a node that cannot bound devices.
+type unable struct{ driver.Launcher }
+
+func (unable) CheckIO() error {
+	return fault.New(fault.Unsupported, "limit", "io", "there is no controller")
+}
+
+// Given a node that cannot bound what it is to bound, then the driver takes no tasks, and says why; one that bounds
+// nothing takes them.
+func TestADriverThatCannotBoundTakesNoTasks(t *testing.T) {
+	bounds := Config{IOMax: []string{someDevice(t) + " rbps=1"}}
+	f := New(bounds, unable{}).Fingerprint(t.Context())
+	if f.Health != driver.Unhealthy || !strings.Contains(f.Description, "there is no controller") {
+		t.Errorf("the driver says %+v", f)
+	}
+	if f := New(Config{}, unable{}).Fingerprint(t.Context()); f.Health != driver.Healthy {
+		t.Errorf("without bounds the driver says %+v", f)
+	}
+}
