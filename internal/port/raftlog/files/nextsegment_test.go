@@ -133,7 +133,7 @@ func (filled) Sealed() (bool, uint64, error) { return true, 7, nil }
 func TestTheNextOfAFullSegmentIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := AwaitNextSegment(nil)
-		of := segments{filer{}, n}
+		of := &segments{SegmentFiler: filer{}, next: n, open: true}
 		for what, open := range map[string]func(types.SegmentInfo) (types.SegmentWriter, error){
 			"new": of.Create, "recovered": of.RecoverTail,
 		} {
