@@ -105,7 +105,7 @@ func (a *Agent) record() *lastrun.Run {
 		a.log.Warn("a crash of before the machine was started is not told from one of now", logkey.Error, err)
 	}
 	run, end := lastrun.Begin(filepath.Join(a.cfg.DataDir, "run"), boot, lastrun.KernelLog, a.log)
-	a.runs = suspects.Runs{Now: run.ID(), Before: end.Run, Crashed: end.Crash != ""}
+	a.runs = suspects.Runs{Now: run.ID(), Crashed: end.Crashes}
 	if end.Crash != "" {
 		a.log.Warn("the last run of the agent has crashed", logkey.Error, end.Crash, logkey.Path, end.Report)
 	}

@@ -13,6 +13,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
@@ -23,7 +24,11 @@ const (
 	recordFile = "run.json"
 	reportFile = "crash.txt"   // what the runtime says as this run dies
 	keptFile   = "crashed.txt" // what it said of the last run that did
+	listFile   = "crashes.json"
 )
+
+// listed is how many runs that crashed are remembered. Of each the next ones have what they know in a mark or two.
+const listed = 64
 
 // maxHead is how much of a report is read for its first lines, in bytes.
 const maxHead = 4096
@@ -49,6 +54,9 @@ type End struct {
 	Crash string
 	// Report is the file with what the runtime said; empty: there is none.
 	Report string
+	// Crashes are the IDs of the runs that have crashed, this one among them, the oldest first: the last 64 of them.
+	// Between a run and who asks of it there may have been others, that ended before they could ask.
+	Crashes []string
 }
 
 // Run is this run of the agent.
@@ -75,6 +83,9 @@ func Begin(dir, boot string, kernel Kernel, log *slog.Logger) (*Run, End) {
 	end, err := r.before(boot, killed)
 	if err != nil {
 		r.complain("how the last run of the agent ended is not known", err)
+	}
+	if end.Crashes, err = r.crashes(end); err != nil {
+		r.complain("which runs of the agent have crashed is not known, or not noted", err)
 	}
 	if err := r.begin(boot, last); err != nil {
 		r.complain("this run of the agent is not recorded: were it to crash, nobody would know of what", err)
@@ -122,6 +133,27 @@ func (r *Run) before(boot string, killed []Kill) (End, error) {
 		end.Crash = "the kernel ended it for want of memory"
 	}
 	return end, nil
+}
+
+// crashes are the runs that crashed, and notes the one that did so last.
+func (r *Run) crashes(end End) ([]string, error) {
+	data, err := os.ReadFile(r.path(listFile))
+	var all []string
+	if err == nil {
+		err = json.Unmarshal(data, &all)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	if end.Crash == "" {
+		return all, err
+	}
+	all = append(all, end.Run)
+	all = all[max(0, len(all)-listed):]
+	if data, err = json.Marshal(all); err == nil {
+		err = durable.WriteFile(r.path(listFile), data, 0o600)
+	}
+	return all, err
 }
 
 // reported is the first line of what the runtime said as the run before died.

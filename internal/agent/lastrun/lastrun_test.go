@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -126,8 +127,14 @@ func TestAKillIsNoCrash(t *testing.T) {
 				t.Errorf("%s: the report is lost, or says nothing: %v\n%s", end, err, data)
 			}
 		}
-		if again := before(dir, thisBoot, lastrun.KernelLog); again.Crash != "" || again.Run != "" {
+		again := before(dir, thisBoot, lastrun.KernelLog)
+		if again.Crash != "" || again.Run != "" {
 			t.Errorf("%s: the run after the next hears of %+v", end, again)
+		}
+		for _, all := range [][]string{got.Crashes, again.Crashes} { // the next one may have ended before it could ask
+			if crashed := slices.Equal(all, []string{got.Run}); crashed != (crash != "") || !crashed && len(all) > 0 {
+				t.Errorf("%s of %s: those that crashed are %q", end, got.Run, all)
+			}
 		}
 	}
 }

@@ -46,7 +46,7 @@ func (n *guarded) restored() *allocs.Allocs {
 		Store:  n.cfg.Store,
 		Left:   loaded.Marks,
 		By:     n.by,
-		Runs:   suspects.Runs{Now: "now", Before: "now", Crashed: true},
+		Runs:   suspects.Runs{Now: "now", Crashed: []string{"now"}},
 		Window: time.Hour,
 		Log:    n.cfg.Log,
 	})

@@ -39,14 +39,12 @@ type Store interface {
 	DropMarks([]ids.Alloc) error
 }
 
-// Runs are the run of the agent that this is, and how the one before ended.
+// Runs are the run of the agent that this is, and those before that are known to have crashed.
 type Runs struct {
 	Now string // ID of this one; empty: it is not recorded, and nothing is marked nor anybody suspected
-	// Before is the ID of the one before; empty: there was none, or it ended in order.
-	Before string
-	// Crashed: that one died of itself, or the kernel ended it for its memory. Whoever ends an agent from outside, as a
-	// person with SIGKILL, accuses no alloc.
-	Crashed bool
+	// Crashed are those that died of themselves, or that the kernel ended for their memory. A run that is not among
+	// them accuses no alloc: it ended in order, or somebody ended it from outside, as a person does with SIGKILL.
+	Crashed []string
 }
 
 // Config says what is guarded, and how.
@@ -81,7 +79,7 @@ func New(cfg Config) *Guard {
 	cfg.Window = cmp.Or(cfg.Window, DefaultWindow)
 	g := &Guard{cfg: cfg, marks: map[ids.Alloc]localstate.Mark{}, begun: map[ids.Alloc]time.Time{}}
 	for id, m := range cfg.Left {
-		if m.Run == cfg.Runs.Before && !cfg.Runs.Crashed {
+		if !slices.Contains(cfg.Runs.Crashed, m.Run) {
 			m = innocent(m)
 		}
 		if m.By == cfg.By && !g.off() && m.Crashes > 0 {

@@ -63,7 +63,7 @@ func newStore() *store { return &store{marks: map[ids.Alloc]localstate.Mark{}} }
 
 // guard is that of a new run of the agent, after a crash of the last.
 func (s *store) guard(by string) *suspects.Guard {
-	return s.after(by, suspects.Runs{Now: "now", Before: "now", Crashed: true})
+	return s.after(by, suspects.Runs{Now: "now", Crashed: []string{"now"}})
 }
 
 func (s *store) after(by string, runs suspects.Runs) *suspects.Guard {
@@ -289,11 +289,14 @@ func TestWhoIsJoinedIsNotAlone(t *testing.T) {
 // was barred stays so; a run that is not recorded marks nothing.
 func TestOnlyCrashesAreCounted(t *testing.T) {
 	s := newStore()
-	last := ""
+	var last string
+	var all []string
 	run := func(name string, crashed bool) *suspects.Guard {
-		g := s.after("v1", suspects.Runs{Now: name, Before: last, Crashed: crashed})
+		if crashed {
+			all = append(all, last)
+		}
 		last = name
-		return g
+		return s.after("v1", suspects.Runs{Now: name, Crashed: all})
 	}
 	begin := func(g *suspects.Guard, crashes int) {
 		t.Helper()
@@ -304,6 +307,7 @@ func TestOnlyCrashesAreCounted(t *testing.T) {
 	}
 	begin(run("1", false), 0)
 	for n := range 5 {
+		run("ends before it takes anything up", false)
 		begin(run(fmt.Sprintf("1, killed %d", n), false), 0)
 	}
 	begin(run("2", true), 1)
@@ -319,7 +323,7 @@ func TestOnlyCrashesAreCounted(t *testing.T) {
 		}
 	}
 	s.marks = map[ids.Alloc]localstate.Mark{}
-	g := s.after("v1", suspects.Runs{Before: last})
+	g := s.after("v1", suspects.Runs{Crashed: all})
 	s.begin(t, g, "a")
 	if marks, _ := s.counts(); marks != 0 {
 		t.Errorf("a run that is not recorded has made %d marks", marks)
