@@ -78,9 +78,11 @@ func TestASecondInterruptLeavesNothingThatNobodyFinds(t *testing.T) {
 	}
 	m.data = made[0]
 	m.awaitPlugin("local-csi")
-	m.run(strings.Replace(shellJob("deaf", "raw_exec", "trap 'echo heard' TERM INT; while :; do sleep 0.1; done", ""),
+	m.run(strings.Replace(shellJob("deaf", "raw_exec",
+		"trap 'echo heard' TERM INT; echo deaf; while :; do sleep 0.1; done", ""),
 		"driver =", "kill_timeout = \"25s\"\n      driver =", 1))
 	deaf := m.running("deaf", 1)[0]
+	m.eventually("the task not to listen", func() bool { return strings.Contains(m.output(deaf.ID), "deaf") })
 	if before := processesOf(m.root); len(before) < 5 { // agent, plugin, task, their shims
 		t.Errorf("the test does not see the processes that it looks for later: %v", before)
 	}
