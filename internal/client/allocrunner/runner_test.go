@@ -678,7 +678,8 @@ func TestADeadShimIsReportedAndTheTaskRestartsByPolicy(t *testing.T) {
 	})
 }
 
-// Given a task whose end is unknown and whose driver says why, then that is what is said, and not that what held it died.
+// Given a task whose end is unknown and whose driver says why, then that is what is said, and not that what held it has
+// died.
 func TestAnEndThatIsUnknownHasItsDriversReason(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))

@@ -13,6 +13,7 @@ import (
 	"berth/internal/port/dockerapi"
 	"berth/internal/port/driver"
 	"berth/internal/port/driver/docker"
+	"berth/internal/port/driver/docker/images"
 	"berth/internal/testkit/await"
 	"berth/internal/testkit/dockerd"
 	"berth/internal/testkit/dockerd/between"
@@ -34,12 +35,14 @@ func TestAnImageStaysWhileItIsNeededAndNoLonger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw(t, p.daemon, "POST", "/commit?container="+seed+"&repo="+name+"&tag=1&comment=another", "")
+	for _, tag := range []string{"1", "2"} {
+		raw(t, p.daemon, "POST", "/commit?container="+seed+"&repo="+name+"&tag="+tag+"&comment=image-"+tag, "")
+		push(tag)
+		raw(t, p.daemon, "DELETE", "/images/"+name+":"+tag, "")
+	}
 	if err := p.daemon.Remove(t.Context(), seed); err != nil {
 		t.Fatal(err)
 	}
-	push("1")
-	raw(t, p.daemon, "DELETE", "/images/"+name+":1", "")
 	var atCreate atomic.Pointer[func()]
 	tap := between.New(t, p.daemon.Socket(), func(c between.Call) {
 		if f := atCreate.Load(); f != nil && c.Before && strings.HasSuffix(c.Path, "/containers/create") {
@@ -49,7 +52,7 @@ func TestAnImageStaysWhileItIsNeededAndNoLonger(t *testing.T) {
 	state := filepath.Join(p.dir, "state")
 	d := p.agent(func(c *docker.Config) {
 		c.Socket = tap.Socket()
-		c.Images.Keep, c.Images.Delay, c.Images.Dir = false, 2*time.Second, state
+		c.Images = images.Config{Delay: 4 * time.Second, Dir: state}
 	})
 	p.says(driver.Healthy)
 	wanted := func(tag string) *driver.TaskConfig {
@@ -72,12 +75,9 @@ func TestAnImageStaysWhileItIsNeededAndNoLonger(t *testing.T) {
 
 	t.Run("it is due while its container is made", func(t *testing.T) {
 		p.over(p.start(d, wanted("1")))
-		held := func() {
-			for end := time.Now().Add(6 * time.Second); time.Now().Before(end) && there(name+":1"); {
-				<-time.After(100 * time.Millisecond)
-			}
-		}
-		atCreate.Store(&held)
+		p.over(p.start(d, wanted("2")))
+		late := func() { gone(t, name+":2") } // which is due after the other
+		atCreate.Store(&late)
 		task := p.start(d, wanted("1"))
 		atCreate.Store(nil)
 		p.over(task)

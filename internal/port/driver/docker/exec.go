@@ -239,9 +239,9 @@ func (b *beginning) release() error {
 	return err
 }
 
-// endSessions ends the commands in a container whose sessions an agent held that has died. What a command that ended has
-// left running stays.
-func (d *Driver) endSessions(ctx context.Context, c *dockerapi.Container) error {
+// endUnheld ends the commands in a container that an earlier run of the agent held. What a command that has ended left
+// running stays.
+func (d *Driver) endUnheld(ctx context.Context, c *dockerapi.Container) error {
 	for _, id := range c.ExecIDs {
 		r, err := d.api.Ran(ctx, id)
 		if fault.Has(err, fault.NotFound) || err == nil && (!r.Running || r.Pid <= 0) {

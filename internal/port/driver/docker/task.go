@@ -98,7 +98,7 @@ func (d *Driver) Recover(ctx context.Context, h driver.TaskHandle) (driver.Task,
 	if err != nil {
 		return fail(err)
 	}
-	if err := d.endSessions(ctx, c); err != nil {
+	if err := d.endUnheld(ctx, c); err != nil {
 		return fail(err)
 	}
 	t.st.Container, t.st.Image = c.ID, c.Image
