@@ -223,7 +223,22 @@ func (t *Trace) agree(out *Blocks) error {
 		return fmt.Errorf("%w: the kernel counts %d sectors, and recorded %d", ErrIncomplete,
 			now.sectors-t.began.sectors, recorded)
 	}
+	t.settle(out)
 	return nil
+}
+
+// settle takes what is recorded as unfinished for finished: the kernel counts it, and records an end before it counts
+// it. What it has lost is not named again.
+func (t *Trace) settle(out *Blocks) {
+	t.drain()
+	out.addAll(t.written)
+	t.written = &Blocks{}
+	for req, n := range t.unfinished {
+		if n > 0 {
+			t.sectors += uint64(n) * req.count
+			delete(t.unfinished, req)
+		}
+	}
 }
 
 // Close ends the trace.

@@ -185,7 +185,7 @@ func TestWhatIsOnItsWayIsWaitedFor(t *testing.T) {
 }
 
 // Given a write of which either the beginning or the end was not recorded, when the trace is asked for the last time,
-// then it names the write all the same.
+// then it names the write all the same, and when it is asked again, not once more.
 func TestAWriteIsRecordedTwice(t *testing.T) {
 	dev, major, minor := device(t)
 	trace := started(t, major, minor)
@@ -213,6 +213,13 @@ func TestAWriteIsRecordedTwice(t *testing.T) {
 	}
 	if blocks := list(t, got); !slices.Equal(blocks, want) {
 		t.Errorf("the blocks %v were written, the trace says %v", want, blocks)
+	}
+	write(t, dev, 5)
+	if got, err = trace.TakeLast(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if blocks := list(t, got); !slices.Equal(blocks, []int64{5}) {
+		t.Errorf("block 5 was written since, the trace says %v", blocks)
 	}
 }
 

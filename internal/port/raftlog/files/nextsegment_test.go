@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,11 +16,22 @@ import (
 
 // disk is one on which a step finds capacity or not.
 type disk struct {
+	mu    sync.Mutex
 	fails error
 	tries int
 }
 
+// heals has the next step succeed, and returns how many there were before it.
+func (d *disk) heals() (tries int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fails = nil
+	return d.tries
+}
+
 func (d *disk) step() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if d.tries++; d.tries > 1000 {
 		panic("it is tried for ever") // time goes by as fast as it is tried
 	}
@@ -65,8 +77,7 @@ func TestASegmentIsTriedUntilItHasCapacity(t *testing.T) {
 				synctest.Wait()
 			}
 			<-answer
-			d.fails = nil
-			begun, before := time.Now(), d.tries
+			begun, before := time.Now(), d.heals()
 			if err := <-made; err != nil || d.tries != before+1 || time.Since(begun) > retryNext {
 				t.Errorf("with capacity, after %s and %d tries: %v", time.Since(begun), d.tries-before, err)
 			}
