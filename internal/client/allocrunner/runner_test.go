@@ -678,6 +678,24 @@ func TestADeadShimIsReportedAndTheTaskRestartsByPolicy(t *testing.T) {
 	})
 }
 
+// Given a task whose end is unknown and whose driver says why, then that is what is said, and not that what held it has
+// died.
+func TestAnEndThatIsUnknownHasItsDriversReason(t *testing.T) {
+	story(t, func(t *testing.T) {
+		b := newBench(t, tsk("db", nil))
+		b.start()
+		b.mock.Exit("db", driver.ExitResult{Unknown: true, Err: "its container was removed"})
+		b.after(time.Second)
+		if got := b.events("db", alloc.EventShimDied); len(got) != 0 {
+			t.Errorf("events: %q", got)
+		}
+		if got := b.events("db", alloc.EventTerminated); len(got) != 1 || !strings.Contains(got[0], "was removed") {
+			t.Errorf("events: %q", got)
+		}
+		b.end()
+	})
+}
+
 func TestAHandleThatCannotBeWrittenLeavesNoProcess(t *testing.T) {
 	story(t, func(t *testing.T) {
 		b := newBench(t, tsk("db", nil))

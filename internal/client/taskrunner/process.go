@@ -296,7 +296,7 @@ func (r *Runner) gone(ctx context.Context, res driver.ExitResult, killed bool, v
 		r.exit = nil
 		r.prepared = false
 		rec.Handle, rec.Exit = nil, nil
-		if res.Unknown && !killed {
+		if res.Unknown && res.Err == "" && !killed { // whoever knows why has said it
 			r.addEvent(rec,
 				&alloc.TaskEvent{
 					Type:           alloc.EventShimDied,

@@ -161,11 +161,12 @@ type Binding struct {
 
 // Container is one that there is.
 type Container struct {
-	ID     string `json:"Id"`
-	Name   string
-	Image  string // its id
-	State  State
-	Config struct {
+	ID      string `json:"Id"`
+	Name    string
+	Image   string // its id
+	State   State
+	ExecIDs []string // of commands in it that run
+	Config  struct {
 		Labels     map[string]string
 		StopSignal string
 		User       string

@@ -37,6 +37,8 @@ type Driver struct {
 	cfg Config
 	api *dockerapi.Client
 
+	agentRun string // names this run, in commands of sessions: those of another have lost who held them
+
 	changed lifecycle.Signal // whether the daemon is there
 
 	mu    sync.Mutex
@@ -62,8 +64,13 @@ var (
 // New returns a driver that knows nothing of its daemon before Follow.
 func New(cfg Config) *Driver {
 	cfg = cfg.filled()
-	d := &Driver{cfg: cfg, api: dockerapi.New(cfg.Socket), tasks: map[string]*task{},
-		starting: map[int]context.CancelCauseFunc{}}
+	d := &Driver{
+		cfg:      cfg,
+		api:      dockerapi.New(cfg.Socket),
+		agentRun: ids.New(),
+		tasks:    map[string]*task{},
+		starting: map[int]context.CancelCauseFunc{},
+	}
 	cfg.Images.Log, cfg.Images.Tell = cfg.Log, d.tell
 	d.images = images.New(cfg.Images, d.api)
 	d.why = fault.New(fault.NotReady, "use", "Docker at "+cfg.Socket, "it has not been asked yet")

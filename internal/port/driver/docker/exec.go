@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (t *task) Exec(ctx context.Context, req driver.ExecRequest) (driver.ExitRes
 	if len(req.Command) == 0 || req.Command[0] == "" {
 		return fail(fault.New(fault.Invalid, "", "", "there is no command"))
 	}
-	mark := marker + "=" + ids.New()
+	mark := marker + "=" + t.d.agentRun + "." + ids.New()
 	id, err := t.d.api.NewExec(ctx, t.st.Container, &dockerapi.Exec{
 		AttachStdin:  req.Stdin != nil,
 		AttachStdout: true,
@@ -56,15 +57,12 @@ func (t *task) Exec(ctx context.Context, req driver.ExecRequest) (driver.ExitRes
 	}
 	stdout, stderr := beginningOf(req, req.Stdout), beginningOf(req, req.Stderr)
 	err = t.converse(ctx, id, s, req, stdout, stderr)
-	if ctx.Err() != nil {
+	var exit driver.ExitResult
+	if err == nil && ctx.Err() == nil {
+		exit, err = t.ran(ctx, id)
+	}
+	if err != nil || ctx.Err() != nil { // nobody hears of it any more
 		endMarked(context.WithoutCancel(ctx), mark)
-		return fail(err)
-	}
-	if err != nil {
-		return fail(err)
-	}
-	exit, err := t.ran(ctx, id)
-	if err != nil {
 		return fail(err)
 	}
 	for _, b := range []*beginning{stdout, stderr} {
@@ -239,6 +237,30 @@ func (b *beginning) release() error {
 	}
 	_, err := b.kept.WriteTo(b.to)
 	return err
+}
+
+// endUnheld ends the commands in a container that an earlier run of the agent held. What a command that has ended left
+// running stays.
+func (d *Driver) endUnheld(ctx context.Context, c *dockerapi.Container) error {
+	for _, id := range c.ExecIDs {
+		r, err := d.api.Ran(ctx, id)
+		if fault.Has(err, fault.NotFound) || err == nil && (!r.Running || r.Pid <= 0) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		env, err := os.ReadFile("/proc/" + strconv.Itoa(r.Pid) + "/environ")
+		if err != nil {
+			continue // it has ended
+		}
+		for entry := range strings.SplitSeq(string(env), "\x00") {
+			if run, ok := strings.CutPrefix(entry, marker+"="); ok && !strings.HasPrefix(run, d.agentRun+".") {
+				endMarked(ctx, entry)
+			}
+		}
+	}
+	return nil
 }
 
 // endMarked kills all processes of a command that was given up.

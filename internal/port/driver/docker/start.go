@@ -57,7 +57,7 @@ func (d *Driver) start(ctx context.Context, cfg *driver.TaskConfig) (*task, erro
 		return nil, err
 	}
 	if c == nil {
-		c, err = d.run(ctx, cfg, o, body)
+		c, err = d.made(ctx, cfg, o, body)
 	} else if cfg.Network != nil {
 		err = d.removeHolder(ctx, cfg.Alloc, cfg.Task)
 	}
@@ -68,7 +68,9 @@ func (d *Driver) start(ctx context.Context, cfg *driver.TaskConfig) (*task, erro
 	t.handle.PID, t.handle.Started = c.State.Pid, c.State.StartedAt
 	d.images.Use(c.Image, c.ID)
 	if err := errors.Join(t.readOutput(ctx, ""), t.encode()); err != nil {
-		return nil, errors.Join(err, d.undo(ctx, c.ID))
+		err = errors.Join(err, d.undo(ctx, c.ID))
+		d.images.Free(c.Image, c.ID)
+		return nil, err
 	}
 	return t, nil
 }
@@ -104,14 +106,35 @@ func (d *Driver) earlier(ctx context.Context, cfg *driver.TaskConfig) (*dockerap
 	return nil, d.removeContainer(ctx, c.ID)
 }
 
+// made runs the container. Where somebody removed its image before it was made, as a cleaning of the node's images does
+// with one that no container uses yet, that is fetched anew, once.
+func (d *Driver) made(
+	ctx context.Context, cfg *driver.TaskConfig, o spec.Options, body *dockerapi.Create,
+) (*dockerapi.Container, error) {
+	c, err := d.run(ctx, cfg, o, body)
+	if !errors.As(err, new(imageGone)) {
+		return c, err
+	}
+	if body, err = d.cfg.Create(cfg, o); err != nil { // anew: the other's mounts led to places that were given back
+		return nil, err
+	}
+	return d.run(ctx, cfg, o, body)
+}
+
+// imageGone is the error of a container whose image was removed since it was found. It will pass by trying again.
+type imageGone struct{ error }
+
+func (e imageGone) Unwrap() error { return e.error }
+
 // run makes and starts the container; nothing of it is left when that fails.
 func (d *Driver) run(
 	ctx context.Context, cfg *driver.TaskConfig, o spec.Options, body *dockerapi.Create,
 ) (*dockerapi.Container, error) {
-	image, err := d.images.For(ctx, cfg, o)
+	image, release, err := d.images.For(ctx, cfg, o)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	body.Image = image.ID
 	leave, err := d.join(ctx, cfg, body)
 	if err != nil {
@@ -120,6 +143,9 @@ func (d *Driver) run(
 	c, err := d.beginHeld(ctx, cfg, body, cmp.Or(body.User, image.Config.User))
 	if failed := leave(); failed != nil {
 		d.warn("what a container joined its network by could not be removed; it is tried again", cfg.Alloc, failed)
+	}
+	if err == nil {
+		d.images.Use(c.Image, c.ID)
 	}
 	return c, err
 }
@@ -150,6 +176,9 @@ func (d *Driver) begin(
 	ctx context.Context, cfg *driver.TaskConfig, body *dockerapi.Create, user string,
 ) (*dockerapi.Container, error) {
 	id, err := d.create(ctx, containerName(cfg.Alloc, cfg.Task), cfg.Alloc, body)
+	if fault.Has(err, fault.NotFound) {
+		err = fault.Wrap(imageGone{err}, fault.Unavailable, "", "its image was removed meanwhile")
+	}
 	if err != nil {
 		return nil, d.refused(cfg, body, err)
 	}

@@ -98,6 +98,9 @@ func (d *Driver) Recover(ctx context.Context, h driver.TaskHandle) (driver.Task,
 	if err != nil {
 		return fail(err)
 	}
+	if err := d.endUnheld(ctx, c); err != nil {
+		return fail(err)
+	}
 	t.st.Container, t.st.Image = c.ID, c.Image
 	t.st.TTY = c.Config.Tty
 	d.images.Use(c.Image, c.ID)

@@ -14,6 +14,7 @@ import (
 	"berth/internal/base/durable"
 	"berth/internal/base/fault"
 	"berth/internal/base/logkey"
+	"berth/internal/port/dockerapi"
 	"berth/internal/port/driver/docker/spec"
 )
 
@@ -66,11 +67,30 @@ func (i *Images) save() error {
 func (i *Images) fetched(name, id string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.own[name] == id {
+	before := i.own[name]
+	if before == id {
 		return nil
+	}
+	if before != "" { // the one that had the name has none now, and goes by its id
+		i.own[before] = before
+		if len(i.uses[before]) == 0 {
+			i.due[before] = time.Now().Add(i.cfg.Delay)
+		}
 	}
 	i.own[name] = id
 	return i.save()
+}
+
+// hold finds an image and has it stay until release is called. One that is just being removed is not found.
+func (i *Images) hold(ctx context.Context, name, holder string) (found *dockerapi.Image, release func(), err error) {
+	i.removing.RLock()
+	defer i.removing.RUnlock()
+	found, err = i.api.Image(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	i.Use(found.ID, holder)
+	return found, func() { i.Free(found.ID, holder) }, nil
 }
 
 // Use notes that a container is made of an image.
@@ -141,9 +161,7 @@ func (i *Images) Collect(ctx context.Context) error {
 		changed := i.changed.C()
 		id, wait := i.next(time.Now())
 		if id != "" {
-			for _, name := range i.names(id) {
-				i.removeImage(ctx, name)
-			}
+			i.removeUnused(ctx, id)
 			continue
 		}
 		var timer *time.Timer
@@ -164,8 +182,28 @@ func (i *Images) Collect(ctx context.Context) error {
 	return nil
 }
 
-// removeImage removes one. What somebody else's container uses stays, and is nobody's concern here any more.
-func (i *Images) removeImage(ctx context.Context, name string) {
+// removeUnused removes an image by the names by which it was fetched, unless something uses it by now.
+func (i *Images) removeUnused(ctx context.Context, id string) {
+	i.removing.Lock()
+	defer i.removing.Unlock()
+	i.mu.Lock()
+	used := len(i.uses[id]) > 0
+	i.mu.Unlock()
+	if used {
+		return // it is due again when that is gone
+	}
+	for _, name := range i.names(id) {
+		if !i.removeImage(ctx, name) {
+			i.mu.Lock()
+			i.due[id] = time.Now().Add(max(i.cfg.Delay, leastDelay))
+			i.mu.Unlock()
+		}
+	}
+}
+
+// removeImage removes one, and reports whether nothing is left to do. What somebody else's container uses stays, and is
+// nobody's concern here any more.
+func (i *Images) removeImage(ctx context.Context, name string) (over bool) {
 	limited, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	err := i.named(limited, name)
@@ -177,14 +215,15 @@ func (i *Images) removeImage(ctx context.Context, name string) {
 		i.cfg.Log.Info("an image that nothing uses was removed", logkey.Driver, spec.Name, "image", name)
 	case fault.Has(err, fault.Conflict), fault.Has(err, fault.NotFound):
 	default:
-		i.cfg.Log.Warn("an image that nothing uses could not be removed", logkey.Driver, spec.Name, "image", name,
-			logkey.Error, err)
-		return
+		i.cfg.Log.Warn("an image that nothing uses could not be removed; it is tried again", logkey.Driver, spec.Name,
+			"image", name, logkey.Error, err)
+		return false
 	}
 	if err := i.gone(name); err != nil {
 		i.cfg.Log.Warn("which images were fetched could not be written down", logkey.Driver, spec.Name,
 			logkey.Error, err)
 	}
+	return true
 }
 
 // named is fault.Conflict where somebody has given an image of an archive, which has none, a name: by its id it would

@@ -50,10 +50,11 @@ type Images struct {
 	api   *dockerapi.Client
 	pulls pulls
 
-	changed lifecycle.Signal
+	changed  lifecycle.Signal
+	removing sync.RWMutex // held to write while one is removed, and to read while one is looked for and held
 
 	mu   sync.Mutex
-	uses map[string]map[string]bool // containers by image
+	uses map[string]map[string]bool // containers, and starts of such, by image
 	own  map[string]string          // that were fetched, by their names
 	due  map[string]time.Time       // that nothing uses, and when they go
 }
@@ -73,44 +74,60 @@ func New(cfg Config, api *dockerapi.Client) *Images {
 	return i
 }
 
-// For is the image of a task. It is fetched if the daemon does not have it, or the job wants the newest.
-func (i *Images) For(ctx context.Context, cfg *driver.TaskConfig, o spec.Options) (*dockerapi.Image, error) {
+// For is the image of a task. It is fetched if the daemon does not have it, or the job wants the newest. It stays until
+// release is called: before its container is there, nothing else says that it is needed.
+func (i *Images) For(
+	ctx context.Context, cfg *driver.TaskConfig, o spec.Options,
+) (found *dockerapi.Image, release func(), err error) {
 	ref, err := parseReference(o.Text("image"))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if archive := o.Text("load"); archive != "" {
-		return i.ofArchive(ctx, cfg, archive, ref)
-	}
-	if !o.Yes("force_pull") && !ref.latest() {
-		found, err := i.api.Image(ctx, ref.whole())
-		if err == nil || !fault.Has(err, fault.NotFound) {
-			return found, err
+	holder := "start of " + cfg.Task + " in " + string(cfg.Alloc)
+	if o.Text("load") == "" && !o.Yes("force_pull") && !ref.latest() {
+		found, release, err := i.hold(ctx, ref.whole(), holder)
+		if !fault.Has(err, fault.NotFound) {
+			return found, release, err
 		}
 	}
-	if err := i.fetch(ctx, cfg, o, ref); err != nil {
-		return nil, err
+	for tries := 1; ; tries++ {
+		name, before, err := i.bring(ctx, cfg, o, ref)
+		if err != nil {
+			return nil, nil, err
+		}
+		found, release, err := i.hold(ctx, name, holder)
+		if fault.Has(err, fault.NotFound) && tries < bringTries {
+			continue // somebody removed it meanwhile
+		}
+		if err == nil && found.ID != before {
+			if err = i.fetched(name, found.ID); err != nil {
+				release()
+			}
+		}
+		return found, release, err
 	}
-	found, err := i.api.Image(ctx, ref.whole())
-	if err != nil {
-		return nil, err
-	}
-	return found, i.fetched(ref.whole(), found.ID)
 }
 
-// ofArchive is the image of a task that has an archive of it, whatever image the daemon has of this name.
-func (i *Images) ofArchive(
-	ctx context.Context, cfg *driver.TaskConfig, archive string, ref reference,
-) (*dockerapi.Image, error) {
-	id, err := i.loadArchive(ctx, cfg, archive, ref)
-	if err != nil {
-		return nil, err
+// bringTries is how often an image is brought that is gone again before it can be held.
+const bringTries = 3
+
+// bring has the daemon fetch or load the image of a task, and returns the name that it has there, and which image had
+// that name before.
+func (i *Images) bring(
+	ctx context.Context, cfg *driver.TaskConfig, o spec.Options, ref reference,
+) (name, before string, err error) {
+	if archive := o.Text("load"); archive != "" {
+		name, err := i.loadArchive(ctx, cfg, archive, ref)
+		return name, "", err
 	}
-	found, err := i.api.Image(ctx, id)
-	if err != nil {
-		return nil, err
+	found, err := i.api.Image(ctx, ref.whole())
+	switch {
+	case err == nil:
+		before = found.ID
+	case !fault.Has(err, fault.NotFound):
+		return "", "", err
 	}
-	return found, i.fetched(found.ID, found.ID)
+	return ref.whole(), before, i.fetch(ctx, cfg, o, ref)
 }
 
 // fetch has the daemon fetch an image.
