@@ -25,8 +25,9 @@ func (m *misplaced) leftOut(log *slog.Logger, s *state.Snap, on ids.Node, report
 		}
 		if missed, say := m.seldom.Say(); say {
 			log.Warn("a node reports an allocation that is placed on another node; that is left out: the machine may "+
-				"be in other hands", logkey.Node, on, logkey.Alloc, a.ID, "status", a.ClientStatus, "placed_on", known.Node,
-				"not_said_before", missed, "hint", "keep it out with: berth node deny -reason TEXT NODE")
+				"be in other hands", logkey.Node, on, logkey.Alloc, a.ID, "status", a.ClientStatus,
+				"placed_on", known.Node, "not_said_before", missed,
+				"hint", "keep it out with: berth node deny -reason TEXT NODE")
 		}
 		return true
 	})
