@@ -109,9 +109,9 @@ func (d *drives) leaves(ctx context.Context) (string, error) {
 	var left []int
 	open, err := filepath.Glob("/proc/[0-9]*/fd/*")
 	for _, fd := range open {
-		to, err := os.Readlink(fd)
-		pid, number := strconv.Atoi(strings.Split(fd, "/")[2])
-		if err == nil && number == nil && pid != itself && pid != os.Getpid() && !slices.Contains(left, pid) &&
+		to, gone := os.Readlink(fd)
+		pid, odd := strconv.Atoi(strings.Split(fd, "/")[2])
+		if gone == nil && odd == nil && pid != itself && pid != os.Getpid() && !slices.Contains(left, pid) &&
 			strings.HasPrefix(to, filepath.Join(d.bench.cfg.Dir, "output")+"/") {
 			left = append(left, pid)
 			failed = errors.Join(failed, unix.Kill(pid, unix.SIGKILL))

@@ -27,7 +27,7 @@ const (
 	listFile   = "crashes.json"
 )
 
-// listed is how many runs that crashed are remembered. Of each the next ones have what they know in a mark or two.
+// listed is how many runs that crashed are remembered: a mark of one before those accuses nobody any more.
 const listed = 64
 
 // maxHead is how much of a report is read for its first lines, in bytes.

@@ -37,9 +37,9 @@ type index[T any] struct {
 func one[T any](name string, key func(*T) Key) index[T] { return index[T]{name: name, key: key} }
 
 // of is what a function makes of an object; of none nothing.
-func of[T, K any](make func(*T) K, o *T) (out K) {
+func of[T, K any](function func(*T) K, o *T) (out K) {
 	if o != nil {
-		out = make(o)
+		out = function(o)
 	}
 	return out
 }

@@ -17,10 +17,11 @@ type Log struct {
 	held [Entries]*raft.Log // each at the remainder of its index
 }
 
-const (
-	Entries = 1024     // that are held: what two messages to a follower carry
-	Largest = 16 << 10 // bytes of one that is held: together at most 16 MiB
-)
+// Entries is how many are held: what two messages to a follower carry.
+const Entries = 1024
+
+// largest is how many bytes one may have that is held: together they have at most 16 MiB.
+const largest = 16 << 10
 
 // StoreLogs writes entries, and holds them once they are on disk.
 func (l *Log) StoreLogs(entries []*raft.Log) error {
@@ -32,7 +33,7 @@ func (l *Log) StoreLogs(entries []*raft.Log) error {
 	for _, e := range entries[max(0, len(entries)-Entries):] {
 		at := e.Index % Entries
 		l.held[at] = nil // one with this index that was dropped, perhaps
-		if len(e.Data) <= Largest {
+		if len(e.Data) <= largest {
 			l.held[at] = e
 		}
 	}

@@ -57,8 +57,8 @@ func TestWhatWasWrittenLastIsWhatIsRead(t *testing.T) {
 	reads(Entries+4, 1, 1)
 	reads(Entries+5, 2, 3)
 
-	write(Entries+6, Entries+6, 2, Largest)
-	reads(Entries+6, 2, Largest)
+	write(Entries+6, Entries+6, 2, largest)
+	reads(Entries+6, 2, largest)
 	if l.read(Entries+6, &e) || !l.read(Entries+5, &e) {
 		t.Error("a large entry is held, or one of the usual size is not")
 	}
