@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
+
+	"berth/internal/base/fault"
 )
 
 // Conn is a connection on which calls are made.
@@ -72,6 +74,7 @@ func (m StreamMethod[Req, In, Out]) Name() string { return m.path }
 // from one at a time.
 type Stream[S, R any] struct {
 	raw     rawStream
+	caller  context.Context // who opened it; nil on the serving side, whose stream has its caller's
 	closing func() error
 }
 
@@ -83,7 +86,7 @@ type rawStream interface {
 }
 
 // Send sends one message.
-func (s *Stream[S, R]) Send(m *S) error { return fromStatus(s.raw.SendMsg(m)) }
+func (s *Stream[S, R]) Send(m *S) error { return s.ended(s.raw.SendMsg(m)) }
 
 // Recv receives one message; io.EOF at the regular end.
 func (s *Stream[S, R]) Recv() (*R, error) {
@@ -92,9 +95,19 @@ func (s *Stream[S, R]) Recv() (*R, error) {
 		if errors.Is(err, io.EOF) {
 			return nil, io.EOF
 		}
-		return nil, fromStatus(err)
+		return nil, s.ended(err)
 	}
 	return m, nil
+}
+
+// ended is why the stream does not go on. Canceled is what a caller does: a server on the way that is stopped, and the
+// connection that it closes, say it too, and for who still listens the other side is gone.
+func (s *Stream[S, R]) ended(err error) error {
+	err = fromStatus(err)
+	if s.caller == nil || s.caller.Err() != nil || !fault.Has(err, fault.Canceled) {
+		return err
+	}
+	return &fault.Error{Kind: fault.Unavailable, Err: errors.New("the other side ended the stream")}
 }
 
 // Context of the stream.
@@ -119,7 +132,7 @@ func (m StreamMethod[Req, In, Out]) Open(ctx context.Context, c Conn, req *Req) 
 	if err := cs.SendMsg(req); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fromStatus(err)
 	}
-	return &Stream[In, Out]{raw: cs, closing: cs.CloseSend}, nil
+	return &Stream[In, Out]{raw: cs, caller: ctx, closing: cs.CloseSend}, nil
 }
 
 // Serve registers the handler; the stream ends when it returns.
