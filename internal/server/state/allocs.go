@@ -40,7 +40,8 @@ var standings = &table[standing.Counts]{
 }
 
 func standingKey(of standing.Of) Key {
-	return jobKey(of.Namespace, of.Job).With(of.Group, number(of.Create), number(of.Version), string(of.Deployment))
+	return KeyOf(string(of.Namespace), string(of.Job), of.Group, number(of.Create), number(of.Version),
+		string(of.Deployment))
 }
 
 // Alloc returns an alloc, or nil.

@@ -24,7 +24,9 @@ var claims = &table[volume.Claim]{
 	news:     func(c *volume.Claim) []News { return newsOf(c.Staging()) },
 }
 
-func claimKey(k volume.ClaimKey) Key { return volumeKey(k.Volume).With(string(k.Alloc)) }
+func claimKey(k volume.ClaimKey) Key {
+	return KeyOf(string(k.Volume.Namespace), string(k.Volume.ID), string(k.Alloc))
+}
 
 // Claim returns a claim, or nil.
 func (s *Snap) Claim(w *Watch, k volume.ClaimKey) *volume.Claim { return claims.get(s, w, claimKey(k)) }

@@ -131,7 +131,7 @@ func (s *Snap) Children(w *Watch, parent *job.Job) iter.Seq[*job.Job] {
 
 // JobVersion returns one kept version of a job, or nil. The create index tells a purged predecessor apart.
 func (s *Snap) JobVersion(w *Watch, ns ids.Namespace, id ids.Job, createIndex, version uint64) *job.Job {
-	return jobVersions.get(s, w, jobKey(ns, id).With(number(createIndex), number(version)))
+	return jobVersions.get(s, w, KeyOf(string(ns), string(id), number(createIndex), number(version)))
 }
 
 // JobVersions returns the kept versions of the present job of that id, newest first.

@@ -5,13 +5,13 @@ const Metas = "meta"
 
 var metas = &table[Meta]{
 	name:     Metas,
-	key:      func(*Meta) Key { return KeyOf("cluster") },
+	key:      func(*Meta) Key { return theCluster },
 	stamp:    stamping(func(o *Meta) (created, modified *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(m *Meta) uint64 { return m.ModifyIndex },
 }
 
 // Meta returns the record about the cluster, or nil before it was bootstrapped.
-func (s *Snap) Meta(w *Watch) *Meta { return metas.get(s, w, KeyOf("cluster")) }
+func (s *Snap) Meta(w *Watch) *Meta { return metas.get(s, w, theCluster) }
 
 // Understands reports whether every server of the cluster understands a schema.
 func (s *Snap) Understands(schema uint64) bool {

@@ -15,7 +15,7 @@ const (
 
 var recoveries = &table[recovery.Record]{
 	name: Recoveries,
-	key:  func(*recovery.Record) Key { return KeyOf("cluster") },
+	key:  func(*recovery.Record) Key { return theCluster },
 	stamp: stamping(func(o *recovery.Record) (created, modified *uint64) {
 		return &o.CreateIndex, &o.ModifyIndex
 	}),
@@ -32,7 +32,7 @@ var evidences = &table[recovery.Evidence]{
 }
 
 // Recovery returns the newest recovery of the state, ended or not; nil: it was never restored.
-func (s *Snap) Recovery(w *Watch) *recovery.Record { return recoveries.get(s, w, KeyOf("cluster")) }
+func (s *Snap) Recovery(w *Watch) *recovery.Record { return recoveries.get(s, w, theCluster) }
 
 // PutRecovery stores the recovery.
 func (tx *Tx) PutRecovery(r *recovery.Record) { recoveries.put(tx, r) }

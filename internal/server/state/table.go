@@ -213,7 +213,7 @@ func (t *table[T]) refile(w *radix.ForestTxn, index int, key string, old, now *T
 			w.Write(tree).Delete(string(before) + key)
 		}
 		if after != "" {
-			w.Write(tree).Put(string(after)+key, now)
+			w.Write(tree).PutUnder(string(after), key, now)
 		}
 		return
 	}
@@ -224,7 +224,7 @@ func (t *table[T]) refile(w *radix.ForestTxn, index int, key string, old, now *T
 		}
 	}
 	for _, k := range after {
-		w.Write(tree).Put(string(k)+key, now)
+		w.Write(tree).PutUnder(string(k), key, now)
 	}
 }
 

@@ -86,7 +86,8 @@ func TestATreeIsAMapInOrder(t *testing.T) {
 				key := keys.Draw(r, "written")
 				switch rapid.SampledFrom([]string{"put", "put", "delete", "read", "show"}).Draw(r, "deed") {
 				case "put":
-					x.Put(key, number)
+					first := rapid.IntRange(0, len(key)).Draw(r, "first part")
+					x.PutUnder(key[:first], key[first:], number)
 					is[key] = number
 				case "delete":
 					if _, there := is[key]; x.Delete(key) != there {

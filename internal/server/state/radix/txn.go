@@ -1,6 +1,7 @@
 package radix
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 	"strings"
@@ -72,27 +73,44 @@ func (x *Txn) own(n *node) *node {
 }
 
 // Put files an object under a key, in the place of what was there.
-func (x *Txn) Put(key string, object any) {
+func (x *Txn) Put(key string, object any) { x.PutUnder("", key, object) }
+
+// PutUnder is Put with a key in two parts. What is filed in many trees under one key takes its memory once: each tree
+// keeps what it needs of it, and the first part only as far as nothing is filed under it yet.
+func (x *Txn) PutUnder(first, key string, object any) {
 	x.root = x.own(x.root)
-	n, l := x.root, &leaf{object: object}
-	for rest := key; rest != ""; {
-		at, there := n.find(rest[0])
+	n := x.root
+	for first != "" || key != "" {
+		at, there := n.find(cmp.Or(first, key)[0])
 		if !there {
-			to := &node{by: x.by, prefix: rest, leaf: l}
-			n.edges = slices.Insert(n.edges, at, edge{rest[0], to})
+			to := &only{node: node{by: x.by, prefix: first + key}, leaf: leaf{object: object}}
+			to.node.leaf = &to.leaf
+			n.edges = slices.Insert(n.edges, at, edge{to.node.prefix[0], &to.node})
 			return
 		}
 		child := x.own(n.edges[at].to)
-		if common := shared(rest, child.prefix); common < len(child.prefix) {
+		common := shared(first, child.prefix)
+		if common == len(first) {
+			common += shared(key, child.prefix[common:])
+		}
+		if common < len(child.prefix) {
 			upper := &node{by: x.by, prefix: child.prefix[:common], edges: []edge{{child.prefix[common], child}}}
 			child.prefix = child.prefix[common:]
 			child = upper
 		}
 		n.edges[at].to = child
-		n, rest = child, rest[len(child.prefix):]
+		n = child
+		of := min(common, len(first))
+		first, key = first[of:], key[common-of:]
 	}
 	x.abandon(n.leaf)
-	n.leaf = l
+	n.leaf = &leaf{object: object}
+}
+
+// only is a node for one leaf, in one piece of memory: most nodes that are made are.
+type only struct {
+	node node
+	leaf leaf
 }
 
 // abandon notes that a leaf is not there any more.
