@@ -110,9 +110,10 @@ type Leadership struct {
 // Log is the replicated log. Its methods may be called from every goroutine; those that need it to run answer
 // Unavailable before and after.
 type Log struct {
-	cfg      Config
-	machine  *machine
-	counters Counters
+	cfg       Config
+	machine   *machine
+	counters  Counters
+	proposals proposals
 
 	mu      sync.Mutex
 	raft    *raft.Raft        // nil unless it runs
@@ -357,30 +358,10 @@ func (l *Log) apply(ctx context.Context, data []byte, releasing bool) (any, uint
 		}
 		return nil, 0, err
 	}
-	type end struct {
-		value any
-		index uint64
-		err   error
-	}
-	ended := make(chan end, 1)
-	started := waiters.Go("wait for a proposal", func() error {
-		f := r.Apply(data, 0)
-		if err := f.Error(); err != nil {
-			ended <- end{err: l.failed(err, store)}
-			return nil
-		}
-		e := end{value: f.Response(), index: f.Index()}
-		if err, ok := e.value.(error); ok {
-			e.value, e.err = nil, err
-		}
-		ended <- e
-		return nil
-	})
-	if !started {
-		return nil, 0, fault.New(fault.Unavailable, "use log", l.cfg.Dir, "it is being closed")
-	}
+	p := &proposal{ctx: ctx, data: data, ended: make(chan proposed, 1)}
+	l.proposals.add(p, waiters, func(all []*proposal) { l.propose(r, store, all) }, l.closing("use log"))
 	select {
-	case e := <-ended:
+	case e := <-p.ended:
 		return e.value, e.index, e.err
 	case <-ctx.Done():
 		return nil, 0, fault.Wrap(ctx.Err(), fault.Timeout, "propose", "entry; whether it is applied is not known")
@@ -429,7 +410,7 @@ func (l *Log) wait(ctx context.Context, op string, ask func(*raft.Raft) raft.Fut
 	}
 	ended := make(chan error, 1)
 	if !waiters.Go(op, func() error { ended <- ask(r).Error(); return nil }) {
-		return fault.New(fault.Unavailable, op, l.cfg.Dir, "it is being closed")
+		return l.closing(op)
 	}
 	select {
 	case err := <-ended:
