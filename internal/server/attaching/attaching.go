@@ -249,9 +249,9 @@ func Ending(s *state.Snap, id volume.StagingKey, on ids.Node) *volume.Attachment
 	return a
 }
 
-// Converged reports whether nothing is to be done for a volume's attachments, nor waited for.
-func Converged(s *state.Snap, id volume.StagingKey) bool {
-	f, _ := Facts(s, id)
+// Next is what is to be done for a volume's attachments by what was read of them. converged: nothing, nor is anything
+// waited for.
+func Next(f volume.AttachFacts) (steps []volume.AttachStep, converged bool) {
 	steps, wait := volume.NextAttachments(f)
-	return len(steps) == 0 && (wait == "" || len(f.Claims)+len(f.Attachments) == 0)
+	return steps, len(steps) == 0 && (wait == "" || len(f.Claims)+len(f.Attachments) == 0)
 }

@@ -22,9 +22,9 @@ func (k *Keeper) work(ctx context.Context, id volume.StagingKey) (reconcile.Resu
 	k.open.Put(id) // before the facts are read: what changes from here on looks again
 	for ctx.Err() == nil {
 		s := k.cfg.Store.Snapshot()
-		todo, again := k.due(s, id)
+		todo, again, converged := k.due(s, id)
 		if todo == nil {
-			if attaching.Converged(s, id) {
+			if converged {
 				k.open.Drop(id)
 			}
 			return again, nil
@@ -35,7 +35,7 @@ func (k *Keeper) work(ctx context.Context, id volume.StagingKey) (reconcile.Resu
 		}
 		// Whatever held the lane may have changed everything: decide anew.
 		s = k.cfg.Store.Snapshot()
-		next, _ := k.due(s, id)
+		next, _, _ := k.due(s, id)
 		if next != nil && !next.forget {
 			if why := k.cfg.Dispatch.Queue(s, id, controllers.SubjectOf(next.a), next.executor); why != "" {
 				release()
@@ -63,16 +63,17 @@ type pendingCall struct {
 }
 
 // due picks the first legal call whose pause is over and whose executor is there; without one, when to look again. What
-// is waited for besides is in the state: its change marks the volume again.
-func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconcile.Result) {
+// is waited for besides is in the state: its change marks the volume again; converged: there is nothing.
+func (k *Keeper) due(
+	s *state.Snap, id volume.StagingKey,
+) (call *pendingCall, again reconcile.Result, converged bool) {
 	f, rec := attaching.Facts(s, id)
-	steps, _ := volume.NextAttachments(f)
-	again := reconcile.Done()
+	steps, converged := attaching.Next(f)
 	shortest := time.Duration(0)
 	for _, step := range steps {
 		if step.Verb == volume.Forget {
 			a := s.Attachment(nil, volume.AttachmentKey{StagingKey: id, Node: step.Node})
-			return &pendingCall{a: a, forget: true}, reconcile.Done()
+			return &pendingCall{a: a, forget: true}, reconcile.Done(), false
 		}
 		a := attaching.Record(s, id, rec, step.Node)
 		if a == nil {
@@ -104,9 +105,9 @@ func (k *Keeper) due(s *state.Snap, id volume.StagingKey) (*pendingCall, reconci
 			}
 			continue
 		}
-		return &pendingCall{a: a, detach: detach, executor: executor, provider: provider}, reconcile.Done()
+		return &pendingCall{a: a, detach: detach, executor: executor, provider: provider}, reconcile.Done(), false
 	}
-	return nil, again
+	return nil, again, converged
 }
 
 // call commits the intent, makes the call and stores what it came to. The caller holds the volume's lane.

@@ -34,7 +34,7 @@ func TestNothingIsDetachedWhileANodeShowsAnotherHistory(t *testing.T) {
 	})
 	rests := func() (on reconcile.Result) {
 		t.Helper()
-		todo, again := k.due(c.Store.Snapshot(), key)
+		todo, again, _ := k.due(c.Store.Snapshot(), key)
 		if todo != nil || again == reconcile.Done() {
 			t.Fatalf("it is to be detached: due is %+v, again %+v", todo, again)
 		}

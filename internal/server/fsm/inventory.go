@@ -235,7 +235,7 @@ func Settle(tx *state.Tx, st Stamp, k volume.StagingKey) {
 
 // promote turns the queued claim into a held one when nothing stands in its way.
 func promote(tx *state.Tx, st Stamp, k volume.StagingKey) {
-	for _, cl := range collect(tx.ClaimsOf(nil, k)) {
+	for cl := range tx.ClaimsOf(nil, k) {
 		if cl.State != volume.Queued {
 			continue
 		}

@@ -138,7 +138,7 @@ func (t *table[T]) since(s *Snap, index string, from Key) iter.Seq[*T] {
 	if x := s.own.Written(at); x != nil {
 		tree = x.Tree()
 	}
-	return radix.Of[T](tree.From(string(from)))
+	return radix.From[T](tree, string(from))
 }
 
 func (t *table[T]) iterate(s *Snap, w *Watch, index string, prefix Key) iter.Seq[*T] {
@@ -147,9 +147,9 @@ func (t *table[T]) iterate(s *Snap, w *Watch, index string, prefix Key) iter.Seq
 		s.watch(w, s.trees[at].WatchPrefix(string(prefix)))
 	}
 	if x := s.own.Written(at); x != nil {
-		return radix.Of[T](x.Below(string(prefix)))
+		return radix.BelowNow[T](x, string(prefix))
 	}
-	return radix.Of[T](s.trees[at].Below(string(prefix)))
+	return radix.Below[T](s.trees[at], string(prefix))
 }
 
 // put files an object, which the store owns from here on.

@@ -52,17 +52,23 @@ func (w watched) closed() bool {
 func (s *seen) look(r *rapid.T) {
 	prefix, key := keys.Draw(r, "prefix"), keys.Draw(r, "key")
 	var got, from []int
-	s.tree.Below(prefix)(func(o any) bool { got = append(got, o.(int)); return true })
+	for o := range Below[int](s.tree, prefix) {
+		got = append(got, *o)
+	}
 	if want := s.is.keys(func(k string) bool { return strings.HasPrefix(k, prefix) }); !slices.Equal(got, want) {
 		r.Fatalf("below %q there are %v, want %v", prefix, got, want)
 	}
-	s.tree.From(key)(func(o any) bool { from = append(from, o.(int)); return len(from) < 3 })
+	for o := range From[int](s.tree, key) {
+		if from = append(from, *o); len(from) == 3 {
+			break
+		}
+	}
 	want := s.is.keys(func(k string) bool { return k >= key })
 	if want = want[:min(3, len(want))]; !slices.Equal(from, want) {
 		r.Fatalf("from %q on there are %v, want %v", key, from, want)
 	}
 	n, there := s.is[key]
-	if o := s.tree.Get(key); (o != nil) != there || there && o != n {
+	if o, _ := s.tree.Get(key).(*int); (o != nil) != there || there && *o != n {
 		r.Fatalf("%q is %v, want %v (%v)", key, o, n, there)
 	}
 	s.watches = append(s.watches,
@@ -87,7 +93,7 @@ func TestATreeIsAMapInOrder(t *testing.T) {
 				switch rapid.SampledFrom([]string{"put", "put", "delete", "read", "show"}).Draw(r, "deed") {
 				case "put":
 					first := rapid.IntRange(0, len(key)).Draw(r, "first part")
-					x.PutUnder(key[:first], key[first:], number)
+					x.PutUnder(key[:first], key[first:], new(number))
 					is[key] = number
 				case "delete":
 					if _, there := is[key]; x.Delete(key) != there {
@@ -96,10 +102,10 @@ func TestATreeIsAMapInOrder(t *testing.T) {
 					delete(is, key)
 				case "read": // what is written while it is read does not disturb it
 					var got []int
-					for o := range x.Below(key) {
-						got = append(got, o.(int))
+					for o := range BelowNow[int](x, key) {
+						got = append(got, *o)
 						number++
-						x.Put(key+"b", number)
+						x.Put(key+"b", new(number))
 					}
 					want := is.keys(func(k string) bool { return strings.HasPrefix(k, key) })
 					if !slices.Equal(got, want) {

@@ -3,10 +3,7 @@
 // that part is another. Only package state imports it.
 package radix
 
-import (
-	"iter"
-	"strings"
-)
+import "strings"
 
 // Tree is a tree as it was when it was committed. The zero value is not one; New makes an empty one.
 type Tree struct{ root *node }
@@ -114,15 +111,6 @@ func (t Tree) WatchPrefix(prefix string) <-chan struct{} {
 	return nearest.signal.watch()
 }
 
-// Below yields what is filed under keys with a prefix, in their order.
-func (t Tree) Below(prefix string) iter.Seq[any] {
-	return func(yield func(object any) bool) {
-		if n, _ := t.below(prefix); n != nil {
-			n.walk(yield)
-		}
-	}
-}
-
 func (n *node) walk(yield func(any) bool) bool {
 	if n.leaf != nil && !yield(n.leaf.object) {
 		return false
@@ -133,11 +121,6 @@ func (n *node) walk(yield func(any) bool) bool {
 		}
 	}
 	return true
-}
-
-// From yields what is filed under keys that are not below one, in their order.
-func (t Tree) From(key string) iter.Seq[any] {
-	return func(yield func(object any) bool) { t.root.from(key, yield) }
 }
 
 // from is walk of what is not below what is left of a key.

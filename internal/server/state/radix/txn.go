@@ -2,7 +2,6 @@ package radix
 
 import (
 	"cmp"
-	"iter"
 	"slices"
 	"strings"
 )
@@ -28,32 +27,6 @@ func (x *Txn) Tree() Tree {
 	x.by = &edit{}
 	return Tree{x.root}
 }
-
-// atOnce is how many objects a reader of a tree that is being made is handed as they are. For more the tree is kept as
-// it is, and what is written next copies it again.
-const atOnce = 32
-
-// Below is that of the tree as it is now: what is written afterwards does not disturb it.
-func (x *Txn) Below(prefix string) iter.Seq[any] {
-	n, _ := x.Newest().below(prefix)
-	if n == nil {
-		return nothing
-	}
-	var few []any
-	all := true
-	n.walk(func(o any) bool {
-		if all = len(few) < atOnce; all {
-			few = append(few, o)
-		}
-		return all
-	})
-	if all {
-		return slices.Values(few)
-	}
-	return x.Tree().Below(prefix)
-}
-
-func nothing(func(any) bool) {}
 
 // Notify tells those who watch what is another in the tree that was made. It is called when everybody can see that.
 func (x *Txn) Notify() {
@@ -94,7 +67,8 @@ func (x *Txn) PutUnder(first, key string, object any) {
 			common += shared(key, child.prefix[common:])
 		}
 		if common < len(child.prefix) {
-			upper := &node{by: x.by, prefix: child.prefix[:common], edges: []edge{{child.prefix[common], child}}}
+			upper := &node{by: x.by, prefix: child.prefix[:common], edges: make([]edge, 1, 2)}
+			upper.edges[0] = edge{child.prefix[common], child}
 			child.prefix = child.prefix[common:]
 			child = upper
 		}
