@@ -67,7 +67,8 @@ func TestAPanicInAHandlerIsAFault(t *testing.T) {
 }
 
 // TestAStreamIsCanceledByItsCallerAlone: given a stream, when the other side ends it with the word of a caller, or the
-// connection is closed under it, then its caller hears that the other side is gone; what it canceled itself is canceled.
+// connection is closed under it, then its caller hears that the other side is gone; what it canceled itself is
+// canceled.
 func TestAStreamIsCanceledByItsCallerAlone(t *testing.T) {
 	for name, c := range map[string]struct {
 		handler error // nil: it goes on
