@@ -73,9 +73,9 @@ func (m StreamMethod[Req, In, Out]) Name() string { return m.path }
 // Stream is one side of an open stream: it sends S and receives R. Send and Recv may be used from two goroutines, each
 // from one at a time.
 type Stream[S, R any] struct {
-	raw     rawStream
-	caller  context.Context // who opened it; nil on the serving side, whose stream has its caller's
-	closing func() error
+	raw      rawStream
+	canceled func() error // why who opened it ended it; nil on the serving side
+	closing  func() error
 }
 
 // rawStream is what both sides of a gRPC stream have in common.
@@ -104,7 +104,7 @@ func (s *Stream[S, R]) Recv() (*R, error) {
 // connection that it closes, say it too, and for who still listens the other side is gone.
 func (s *Stream[S, R]) ended(err error) error {
 	err = fromStatus(err)
-	if s.caller == nil || s.caller.Err() != nil || !fault.Has(err, fault.Canceled) {
+	if s.canceled == nil || s.canceled() != nil || !fault.Has(err, fault.Canceled) {
 		return err
 	}
 	return &fault.Error{Kind: fault.Unavailable, Err: errors.New("the other side ended the stream")}
@@ -132,7 +132,7 @@ func (m StreamMethod[Req, In, Out]) Open(ctx context.Context, c Conn, req *Req) 
 	if err := cs.SendMsg(req); err != nil && !errors.Is(err, io.EOF) {
 		return nil, fromStatus(err)
 	}
-	return &Stream[In, Out]{raw: cs, caller: ctx, closing: cs.CloseSend}, nil
+	return &Stream[In, Out]{raw: cs, canceled: ctx.Err, closing: cs.CloseSend}, nil
 }
 
 // Serve registers the handler; the stream ends when it returns.

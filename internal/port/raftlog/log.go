@@ -13,6 +13,7 @@ import (
 	"berth/internal/base/fault"
 	"berth/internal/base/lifecycle"
 	"berth/internal/port/raftlog/files"
+	"berth/internal/port/raftlog/proposals"
 )
 
 // Transport carries Raft between servers.
@@ -110,14 +111,13 @@ type Leadership struct {
 // Log is the replicated log. Its methods may be called from every goroutine; those that need it to run answer
 // Unavailable before and after.
 type Log struct {
-	cfg       Config
-	machine   *machine
-	counters  Counters
-	proposals proposals
+	cfg      Config
+	machine  *machine
+	counters Counters
 
 	mu      sync.Mutex
 	raft    *raft.Raft        // nil unless it runs
-	waiters *lifecycle.Group  // each waits for the end of one proposal
+	queue   *proposals.Queue  // of what is proposed; nil unless it runs
 	store   *guard            // nil unless it runs
 	snaps   *files.Snapshots  // nil unless it runs
 	wound   *files.Wound      // nil unless it waits for other servers to mend it
@@ -173,7 +173,7 @@ func (l *Log) Run(ctx context.Context) error {
 		return errors.Join(err, g.Wait())
 	}
 	waiters, _ := lifecycle.NewGroup(ctx)
-	l.set(r, waiters, store, snaps)
+	l.set(r, l.proposals(r, waiters), store, snaps)
 	l.observe(gctx, g, r)
 	l.contacts(gctx, g, r)
 	g.Go("leadership", func() error { return l.follow(gctx, notify) })
@@ -303,25 +303,25 @@ func (l *Log) lead(leading bool) {
 	l.changed.Notify()
 }
 
-func (l *Log) set(r *raft.Raft, waiters *lifecycle.Group, store *guard, snaps *files.Snapshots) {
+func (l *Log) set(r *raft.Raft, queue *proposals.Queue, store *guard, snaps *files.Snapshots) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.snaps = snaps
 	l.raft = r
-	l.waiters = waiters
+	l.queue = queue
 	l.store = store
 	l.changed.Notify() // who leads is known from here on, or no more
 }
 
 func (l *Log) unset() { l.set(nil, nil, nil, nil) }
 
-func (l *Log) running() (*raft.Raft, *lifecycle.Group, *guard, error) {
+func (l *Log) running() (*raft.Raft, *proposals.Queue, *guard, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.raft == nil {
 		return nil, nil, nil, fault.New(fault.Unavailable, "use log", l.cfg.Dir, "it is not open")
 	}
-	return l.raft, l.waiters, l.store, nil
+	return l.raft, l.queue, l.store, nil
 }
 
 // ID is this server's.
@@ -348,7 +348,7 @@ func (l *Log) ApplyReleasing(ctx context.Context, data []byte) (any, uint64, err
 }
 
 func (l *Log) apply(ctx context.Context, data []byte, releasing bool) (any, uint64, error) {
-	r, waiters, store, err := l.running()
+	_, queue, store, err := l.running()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -358,14 +358,37 @@ func (l *Log) apply(ctx context.Context, data []byte, releasing bool) (any, uint
 		}
 		return nil, 0, err
 	}
-	p := &proposal{ctx: ctx, data: data, ended: make(chan proposed, 1)}
-	l.proposals.add(p, waiters, func(all []*proposal) { l.propose(r, store, all) }, l.closing("use log"))
 	select {
-	case e := <-p.ended:
-		return e.value, e.index, e.err
+	case e := <-queue.Add(data, ctx.Done()):
+		return l.ended(e, store)
 	case <-ctx.Done():
 		return nil, 0, fault.Wrap(ctx.Err(), fault.Timeout, "propose", "entry; whether it is applied is not known")
 	}
+}
+
+func (l *Log) ended(e proposals.Result, store *guard) (any, uint64, error) {
+	if e.Refused != nil {
+		return nil, 0, e.Refused
+	}
+	if err := e.Future.Error(); err != nil {
+		return nil, 0, l.failed(err, store)
+	}
+	if err, failed := e.Future.Response().(error); failed {
+		return nil, e.Future.Index(), err
+	}
+	return e.Future.Response(), e.Future.Index(), nil
+}
+
+func (l *Log) proposals(r *raft.Raft, waiters *lifecycle.Group) *proposals.Queue {
+	return &proposals.Queue{
+		Waiters: waiters,
+		Apply:   func(data []byte) raft.ApplyFuture { return r.Apply(data, 0) },
+		Refused: l.closing("propose"),
+	}
+}
+
+func (l *Log) closing(op string) error {
+	return fault.New(fault.Unavailable, op, l.cfg.Dir, "it is being closed")
 }
 
 // failed gives Raft's errors their kinds.
@@ -404,12 +427,12 @@ func (l *Log) Snapshot(ctx context.Context) error {
 }
 
 func (l *Log) wait(ctx context.Context, op string, ask func(*raft.Raft) raft.Future) error {
-	r, waiters, store, err := l.running()
+	r, queue, store, err := l.running()
 	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	if !waiters.Go(op, func() error { ended <- ask(r).Error(); return nil }) {
+	if !queue.Waiters.Go(op, func() error { ended <- ask(r).Error(); return nil }) {
 		return l.closing(op)
 	}
 	select {

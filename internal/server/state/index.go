@@ -68,10 +68,7 @@ func (s *Snap) applied(w *Watch) Stamp {
 
 // TableIndex is the index of the last change of a table, at least 1.
 func (s *Snap) TableIndex(table string) uint64 {
-	if r := s.row(nil, table); r != nil {
-		return max(1, r.Modify)
-	}
-	return 1
+	return max(1, of(func(r *row) uint64 { return r.Modify }, s.row(nil, table)))
 }
 
 // ReadIndex is the index of a read of some objects of a table: the highest of their modify indexes and of the table's
