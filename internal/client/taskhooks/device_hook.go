@@ -61,7 +61,7 @@ func (h *Device) Prestart(ctx context.Context, t *hook.Task) error {
 }
 
 // addVariables gives the task those variables of its devices' plugins that nothing else sets: whoever sets one for the
-// task knows better than a plugin, which knows no task. What no task gets of a plugin is told.
+// task knows better than a plugin, which knows no task. An event has what no task gets of one.
 func addVariables(t *hook.Task, r *device.Provided) {
 	set := t.Variables()
 	for k, v := range r.Env {
@@ -70,8 +70,9 @@ func addVariables(t *hook.Task, r *device.Provided) {
 		}
 	}
 	for _, l := range r.LeftOut {
-		text := fmt.Sprintf("Device plugin %q gives variables that are not a plugin's to set, and the task did not get "+
-			"them: %.500s. If the task needs one, set it in the env of the job", l.Plugin, strings.Join(l.Variables, ", "))
+		text := fmt.Sprintf("Device plugin %q gives variables that are not a plugin's to set, and the task did not "+
+			"get them: %.500s. If the task needs one, set it in the env of the job", l.Plugin,
+			strings.Join(l.Variables, ", "))
 		t.Emit(&alloc.TaskEvent{Type: alloc.EventDeviceVariables, DisplayMessage: text, Message: text})
 	}
 }

@@ -28,10 +28,12 @@ func TestADevicesVariablesReplaceNoOthers(t *testing.T) {
 	var events []*alloc.TaskEvent
 	given := []model.Given{{Kind: model.Kind{Vendor: "acme", Type: "gpu", Name: "k80"}, IDs: []string{"a"}}}
 	task := &hook.Task{
-		Alloc: &alloc.Alloc{Resources: alloc.Resources{Tasks: map[string]alloc.TaskResources{"main": {Devices: given}}}},
-		Task:  &job.Task{Name: "main"},
-		Emit:  func(e *alloc.TaskEvent) { events = append(events, e) },
-		Out:   hook.Output{Env: map[string]string{"FROM_HOOK": "ours"}},
+		Alloc: &alloc.Alloc{Resources: alloc.Resources{
+			Tasks: map[string]alloc.TaskResources{"main": {Devices: given}},
+		}},
+		Task: &job.Task{Name: "main"},
+		Emit: func(e *alloc.TaskEvent) { events = append(events, e) },
+		Out:  hook.Output{Env: map[string]string{"FROM_HOOK": "ours"}},
 	}
 	task.Variables = func() map[string]string {
 		all := map[string]string{"CUDA_VISIBLE_DEVICES": "the job's"}

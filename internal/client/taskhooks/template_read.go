@@ -17,8 +17,8 @@ import (
 )
 
 // rendered renders a template with what the servers have said, and with the files that it reads. Those are of the
-// task's directories alone, no link leads out of them, and a change of one is no reason to render again. With it come the
-// secrets that stand in names of what it asks and waits for.
+// task's directories alone, no link leads out of them, and a change of one is no reason to render again. With it come
+// the secrets that stand in names of what it asks and waits for.
 func (h *Templates) rendered(
 	ctx context.Context, t *hook.Task, text render.Template, known render.Known,
 ) (*render.Rendering, redact.Map, error) {
@@ -58,7 +58,9 @@ func notShown(t *hook.Task, known render.Known) redact.Map {
 	var own []string
 	for name, v := range t.Variables() {
 		_, ofJob := t.Task.Env[name]
-		ofNode := strings.HasPrefix(name, "attr.") || strings.HasPrefix(name, "meta.") || strings.HasPrefix(name, "node.")
+		ofNode := slices.ContainsFunc([]string{"attr.", "meta.", "node."}, func(beginning string) bool {
+			return strings.HasPrefix(name, beginning)
+		})
 		plain := strings.HasPrefix(name, "NOMAD_") && !strings.HasPrefix(name, workload.Variable(job.DefaultIdentity))
 		if !ofJob && !ofNode && !plain {
 			own = append(own, v)

@@ -118,7 +118,7 @@ func sayWait(t *hook.Task, text string) {
 	})
 }
 
-// want has asked for what a rendering asks for, and says what it waits for. Nobody is told the secrets in names.
+// want has asked for what a rendering asks for, and says what it waits for. The secrets in names are in neither.
 func (h *Templates) want(t *hook.Task, out *render.Rendering, hidden redact.Map, refused error) string {
 	h.Sources.Hide(keyOf(t), hidden)
 	h.Sources.Want(keyOf(t), out.Asks)

@@ -15,7 +15,7 @@ func TestAPatternThatNothingCanMatchIsNotWritten(t *testing.T) {
 		return "namespace \"default\" {\n variables {\n  path \"" + path + "\" { capabilities = [\"read\"] }\n }\n}"
 	}
 	for text, says := range map[string][]string{
-		`namespace "team-[a]" { policy = "read" }`:    {"p:1: ", "namespace", `"team-[a]"`, "brackets are not", "a rule for each"},
+		`namespace "team-[a]" { policy = "read" }`:    {"p:1: ", "namespace", `"team-[a]"`, "brackets", "a rule for"},
 		`namespace "team-[a-c]*" { policy = "deny" }`: {"p:1: ", `"team-[a-c]*"`, "brackets"},
 		`node_pool "x]" { policy = "read" }`:          {"p:1: ", "node_pool", `"x]"`, "brackets"},
 		`namespace "-a" { policy = "read" }`:          {`"-a"`, "'-'"},
