@@ -188,7 +188,8 @@ func TestWhatATaskWasGivenIsMadeReady(t *testing.T) {
 			t.Errorf("a contradiction: %v", err)
 		}
 		a.answer.Env = map[string]string{"CUDA_VISIBLE_DEVICES": "0", "NVIDIA_X": "1", "ROCR_X": "2",
-			"PATH_OF_GPU": "3", "PATH": "/evil", "NOMAD_TASK_DIR": "/", "CONSUL_HTTP_ADDR": "x", "VAULT_TOKEN": "x", "LD_PRELOAD": "x"}
+			"PATH_OF_GPU": "3", "PATH": "/evil", "NOMAD_TASK_DIR": "/", "CONSUL_HTTP_ADDR": "x",
+			"VAULT_TOKEN": "x", "LD_PRELOAD": "x"}
 		b.answer.Env = map[string]string{"PATH": "/other"}
 		r, err = m.Reserve(t.Context(), []model.Given{given("small", "x"), given("large", "z")})
 		if err != nil || fmt.Sprint(r.Env) != "map[CUDA_VISIBLE_DEVICES:0 NVIDIA_X:1 PATH_OF_GPU:3 ROCR_X:2]" ||

@@ -219,8 +219,11 @@ func TestAPluginWhoseDevicesAreOfNoUseIsSaidToBe(t *testing.T) {
 func TestWhatAPluginGivesIsATasks(t *testing.T) {
 	for mode, say := range map[string]string{"well": "", "nothing": "", "refuses": "the moon is full",
 		"relative": "no absolute path", "relative device": "no absolute path", "variable": "cannot be one",
-		"many variables": "10001 variables, 1000 are the most", "a large variable": `variable "HUGE" of 1048576 bytes`,
-		"large variables": "variables of 4096196 bytes", "many mounts": "10001 mounts", "many nodes": "10001 nodes of devices"} {
+		"many variables":   "10001 variables, 1000 are the most",
+		"a large variable": `variable "HUGE" of 1048576 bytes`,
+		"large variables":  "variables of 4096196 bytes",
+		"many mounts":      "10001 mounts",
+		"many nodes":       "10001 nodes of devices"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			p, s := follows(t, mode, nobody)
