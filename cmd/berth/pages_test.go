@@ -72,7 +72,7 @@ func readShown(text string) (kind string, err error) {
 		_, err = jobspec.ParseVolume("shown.hcl", []byte(volume+text))
 		return "volume file", err
 	case "namespace":
-		_, found := acl.Parse("shown.hcl", text)
+		_, found := acl.ParseNew("shown.hcl", text)
 		for _, f := range found {
 			err = errors.Join(err, errors.New(f.String()))
 		}

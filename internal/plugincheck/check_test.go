@@ -121,6 +121,7 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 		"mounts none": "which is not there",
 		"no node":     "no device's node",
 		"permissions": "not of the letters",
+		"reserved":    "variable PATH, which no task gets",
 		"changes":     "something else the second time",
 		"gives all":   "that it does not have",
 		"dies":        "there-is-no-such-device\" it ended",
@@ -201,6 +202,8 @@ func (b *bad) Reserve(_ context.Context, r *devicepb.ReserveRequest) (*devicepb.
 		c.Devices[0].HostPath = "/etc/passwd"
 	case b.mode == "permissions":
 		c.Devices[0].Permissions = "all"
+	case b.mode == "reserved":
+		c.Envs["PATH"] = "/opt/acme/bin"
 	case b.mode == "changes":
 		c.Envs["A"] = fmt.Sprint(b.asked)
 	}

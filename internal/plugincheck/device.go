@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"reflect"
 	"slices"
@@ -163,6 +164,11 @@ func (d *devices) reserves(ctx context.Context) (string, error) {
 	r, err := d.p.Reserve(ctx, ids)
 	if err != nil {
 		return "", err
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Env)) {
+		if device.Reserved(name) {
+			return "", broken("it gives the variable %s, which no task gets of a plugin", name)
+		}
 	}
 	for _, m := range r.Mounts {
 		if _, err := os.Stat(m.Source); err != nil {

@@ -188,7 +188,7 @@ func (r *reading) pairs(path string, meant func(*Pair) bool, safe bool) ([]Pair,
 func (r *reading) needKey(path string, out *string) error {
 	s := Source{Kind: ConsulKey, Name: path}
 	if _, err := s.Asked(); err != nil {
-		return err
+		return r.misnamed(s, err)
 	}
 	return r.need(s, out)
 }
@@ -196,7 +196,7 @@ func (r *reading) needKey(path string, out *string) error {
 // lookConsul is look for a source whose name is of the form that Consul is asked by.
 func (r *reading) lookConsul(s Source, out any) (bool, error) {
 	if _, err := s.Asked(); err != nil {
-		return false, err
+		return false, r.misnamed(s, err)
 	}
 	return r.look(s, out)
 }

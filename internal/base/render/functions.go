@@ -117,10 +117,12 @@ func unescaped(v any, pretty, escape bool) (string, error) {
 
 func splitToMap(sep, between, s string) (map[string]any, error) {
 	out := map[string]any{}
+	n := 0 // parts are counted and not shown: one may be that of a secret
 	for part := range strings.SplitSeq(s, sep) {
+		n++
 		key, value, ok := strings.Cut(part, between)
 		if !ok {
-			return nil, fmt.Errorf("%q has no %q between a name and its value", part, between)
+			return nil, fmt.Errorf("part %d has no %q between a name and its value", n, between)
 		}
 		out[key] = value
 	}

@@ -17,8 +17,21 @@ func (r *reading) failed(name string, err error) error {
 	return fault.New(fault.Invalid, "render", name, redact.MapOf(r.values()).Scrub(err.Error()))
 }
 
+// misnamed is what is wrong with the name of a source, without what the template has read: a part of that may stand in
+// err, in which nobody could find it.
+func (r *reading) misnamed(s Source, err error) error {
+	if at, _, _ := redact.MapOf(r.values()).Find(s.Name); err != nil && at >= 0 {
+		return fmt.Errorf("a name made of what the template reads is none of a %s", s.Kind)
+	}
+	return err
+}
+
 // values are those that a template has been given to read, and those of the environment that it has read.
-func (r *reading) values() map[string]string {
+func (r *reading) values() map[string]string { return r.known.Secrets(r.env...) }
+
+// Secrets are the values in what is known, and others, as they are and as they are quoted, for whoever keeps them out
+// of texts.
+func (k Known) Secrets(others ...string) map[string]string {
 	out := map[string]string{}
 	add := func(v string) {
 		quoted := strconv.Quote(v)
@@ -26,7 +39,7 @@ func (r *reading) values() map[string]string {
 			out[strconv.Itoa(len(out))] = form
 		}
 	}
-	for s, text := range r.known {
+	for s, text := range k {
 		switch s.Kind {
 		case Variable:
 			for _, v := range decoded[map[string]string](text) {
@@ -40,7 +53,7 @@ func (r *reading) values() map[string]string {
 			}
 		}
 	}
-	for _, v := range r.env {
+	for _, v := range others {
 		add(v)
 	}
 	return out

@@ -252,7 +252,7 @@ func (m *Manager) Stats() []model.Stats {
 }
 
 // Reserve makes what a task was given ready for it. What the plugins give is one: variables and paths of two that
-// contradict each other are refused.
+// contradict each other are refused, and those that are not theirs to give left out.
 func (m *Manager) Reserve(ctx context.Context, given []model.Given) (*device.Provided, error) {
 	out := &device.Provided{Env: map[string]string{}}
 	for _, g := range given {
@@ -264,13 +264,22 @@ func (m *Manager) Reserve(ctx context.Context, given []model.Given) (*device.Pro
 		if err != nil {
 			return nil, fault.Note(err, "", fmt.Sprintf("device plugin %q", p.Name()))
 		}
-		for k, v := range r.Env {
-			if was, there := out.Env[k]; there && was != v {
+		var left []string
+		for _, k := range slices.Sorted(maps.Keys(r.Env)) {
+			was, there := out.Env[k]
+			switch {
+			case device.Reserved(k):
+				left = append(left, k)
+			case there && was != r.Env[k]:
 				return nil, fault.New(fault.Invalid, "reserve", "devices "+g.Kind.String(),
 					fmt.Sprintf("variable %s is another's of the task's devices already", k))
+			default:
+				out.Env[k] = r.Env[k]
 			}
 		}
-		maps.Copy(out.Env, r.Env)
+		if len(left) > 0 {
+			out.LeftOut = append(out.LeftOut, device.LeftOut{Plugin: p.Name(), Variables: left})
+		}
 		out.Mounts = append(out.Mounts, r.Mounts...)
 		out.Devices = append(out.Devices, r.Devices...)
 	}

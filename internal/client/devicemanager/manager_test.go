@@ -187,6 +187,15 @@ func TestWhatATaskWasGivenIsMadeReady(t *testing.T) {
 			fault.Invalid) || !strings.Contains(err.Error(), "BOTH") {
 			t.Errorf("a contradiction: %v", err)
 		}
+		a.answer.Env = map[string]string{"CUDA_VISIBLE_DEVICES": "0", "NVIDIA_X": "1", "ROCR_X": "2",
+			"PATH_OF_GPU": "3", "PATH": "/evil", "NOMAD_TASK_DIR": "/", "CONSUL_HTTP_ADDR": "x",
+			"VAULT_TOKEN": "x", "LD_PRELOAD": "x"}
+		b.answer.Env = map[string]string{"PATH": "/other"}
+		r, err = m.Reserve(t.Context(), []model.Given{given("small", "x"), given("large", "z")})
+		if err != nil || fmt.Sprint(r.Env) != "map[CUDA_VISIBLE_DEVICES:0 NVIDIA_X:1 PATH_OF_GPU:3 ROCR_X:2]" ||
+			fmt.Sprint(r.LeftOut) != "[{a [CONSUL_HTTP_ADDR LD_PRELOAD NOMAD_TASK_DIR PATH VAULT_TOKEN]} {b [PATH]}]" {
+			t.Errorf("what is not a plugin's to give: %+v, %v", r, err)
+		}
 		if m.OfferedBy(given("large").Kind) != "b" || m.OfferedBy(given("huge").Kind) != "" {
 			t.Error("the wrong plugin offers it")
 		}

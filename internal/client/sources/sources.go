@@ -7,7 +7,9 @@ package sources
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/logkey"
 	"berth/internal/base/reconcile"
+	"berth/internal/base/redact"
 	"berth/internal/base/render"
 	"berth/internal/base/retry"
 	"berth/internal/wire"
@@ -64,6 +67,7 @@ type reads struct {
 	consul  map[render.Source]word
 	heard   chan struct{} // closed with the next answer
 	refresh func(context.Context) error
+	hidden  redact.Map // what is wrong is said without them
 }
 
 // word is what Consul has said of a source.
@@ -112,7 +116,26 @@ func (k *Keeper) Known(t Task) (render.Known, <-chan struct{}, error) {
 	defer k.mu.Unlock()
 	r := k.of(t)
 	known, err := r.known()
+	if err != nil && len(r.hidden) > 0 {
+		err = fault.New(fault.KindOf(err), "", "", r.hidden.Scrub(err.Error()))
+	}
 	return known, r.heard, err
+}
+
+// Hide keeps values out of what Known says is wrong: names of what a task reads were made of them, and stand in it.
+func (k *Keeper) Hide(t Task, values redact.Map) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	r := k.of(t)
+	for _, v := range values {
+		if slices.ContainsFunc(slices.Collect(maps.Values(r.hidden)), v.Equal) {
+			continue
+		}
+		if r.hidden == nil {
+			r.hidden = redact.Map{}
+		}
+		r.hidden[strconv.Itoa(len(r.hidden))] = v
+	}
 }
 
 func (r *reads) known() (render.Known, error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/redact"
 	"berth/internal/base/render"
 	"berth/internal/wire"
 )
@@ -189,6 +190,27 @@ func (c *asksConsul) Want(t Task, more []render.Source) {
 func (c *asksConsul) Forget(t Task) { c.forgotten = append(c.forgotten, t.Name) }
 
 func (c *asksConsul) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+
+// Given a task that makes names of what it reads of a secret, when the servers or Consul refuse what is so named, then
+// what they say is said without the secret, to that task and also when the secret is another by now.
+func TestWhatIsRefusedIsSaidWithoutSecrets(t *testing.T) {
+	k := New(nil, slog.New(slog.DiscardHandler))
+	k.UseConsul(&asksConsul{})
+	k.Hide(web, redact.Map{"a": redact.New("s3cret-canary")})
+	k.Hide(web, redact.Map{"a": redact.New("another-canary"), "b": redact.New("s3cret-canary")})
+	if n := len(k.tasks[web].hidden); n != 2 {
+		t.Errorf("%d values are hidden", n)
+	}
+	a := render.Source{Kind: render.ConsulKey, Name: "a"}
+	k.Refuse(web, a, errors.New(`key "s3cret-canary": denied`))
+	if _, _, err := k.Known(web); !fault.Has(err, fault.NotReady) || err.Error() != `key "***": denied` {
+		t.Errorf("Consul: %v", err)
+	}
+	k.of(web).answer = &wire.SourcesAnswer{Refused: `variable "app/another-canary" of s3cret-canary`, Final: true}
+	if _, _, err := k.Known(web); !fault.Has(err, fault.Denied) || err.Error() != `variable "app/***" of ***` {
+		t.Errorf("the servers: %v", err)
+	}
+}
 
 // Given a task that reads of the servers and of Consul, then each is asked for its own; what Consul says has the task
 // looked at, and what it refuses is said until it says it; and on a node without Consul that is said.

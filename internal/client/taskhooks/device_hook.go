@@ -3,7 +3,7 @@ package taskhooks
 import (
 	"context"
 	"fmt"
-	"maps"
+	"strings"
 
 	"berth/internal/base/fault"
 	"berth/internal/client/hook"
@@ -41,7 +41,7 @@ func (h *Device) Prestart(ctx context.Context, t *hook.Task) error {
 			"what the plugin says stands in the agent's log, and how the device is, in the node's description "+
 				"(berth node status -self -verbose)")}
 	}
-	maps.Copy(t.Out.Env, r.Env)
+	addVariables(t, r)
 	t.Out.Devices = append(t.Out.Devices, r.Devices...)
 	for _, m := range r.Mounts {
 		if t.DriverInfo.Capabilities.Mounts != driver.MountNone {
@@ -58,4 +58,21 @@ func (h *Device) Prestart(ctx context.Context, t *hook.Task) error {
 		}
 	}
 	return nil
+}
+
+// addVariables gives the task those variables of its devices' plugins that nothing else sets: whoever sets one for the
+// task knows better than a plugin, which knows no task. An event has what no task gets of one.
+func addVariables(t *hook.Task, r *device.Provided) {
+	set := t.Variables()
+	for k, v := range r.Env {
+		if _, there := set[k]; !there {
+			t.Out.Env[k] = v
+		}
+	}
+	for _, l := range r.LeftOut {
+		text := fmt.Sprintf("Device plugin %q gives variables that are not a plugin's to set, and the task did not "+
+			"get them: %.500s. If the task needs one, set it in the env of the job", l.Plugin,
+			strings.Join(l.Variables, ", "))
+		t.Emit(&alloc.TaskEvent{Type: alloc.EventDeviceVariables, DisplayMessage: text, Message: text})
+	}
 }

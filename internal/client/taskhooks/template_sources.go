@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/redact"
 	"berth/internal/base/render"
 	"berth/internal/base/retry"
 	"berth/internal/client/hook"
@@ -28,6 +29,8 @@ type Sources interface {
 	Known(t sources.Task) (render.Known, <-chan struct{}, error)
 	// Want has them asked for more.
 	Want(t sources.Task, more []render.Source)
+	// Hide keeps values out of what Known says is wrong.
+	Hide(t sources.Task, values redact.Map)
 	// Follow has refresh called once, and whenever they say something else; nil: nobody is called any more.
 	Follow(t sources.Task, refresh func(context.Context) error)
 	// Forget ends that they are asked.
@@ -79,7 +82,7 @@ func (h *Templates) text(ctx context.Context, t *hook.Task, i int, tmpl *job.Tem
 		if err != nil && !fault.Has(err, fault.NotReady) {
 			return nil, fault.Note(err, "render", text.Name)
 		}
-		out, rerr := h.rendered(ctx, t, text, known)
+		out, hidden, rerr := h.rendered(ctx, t, text, known)
 		switch {
 		case rerr != nil:
 			return nil, rerr
@@ -88,8 +91,7 @@ func (h *Templates) text(ctx context.Context, t *hook.Task, i int, tmpl *job.Tem
 		case h.Sources == nil:
 			return nil, fault.New(fault.Unsupported, "render", text.Name, "nothing is read of the servers here")
 		}
-		h.Sources.Want(keyOf(t), out.Asks)
-		why := waitsFor(out, err)
+		why := h.want(t, out, hidden, err)
 		if len(out.Asks) == 0 {
 			return nil, fault.New(fault.NotReady, "render", text.Name, why)
 		}
@@ -114,6 +116,13 @@ func sayWait(t *hook.Task, text string) {
 		Message:        text,
 		Details:        map[string]string{alloc.DetailWaits: "true"},
 	})
+}
+
+// want has asked for what a rendering asks for, and says what it waits for. The secrets in names are in neither.
+func (h *Templates) want(t *hook.Task, out *render.Rendering, hidden redact.Map, refused error) string {
+	h.Sources.Hide(keyOf(t), hidden)
+	h.Sources.Want(keyOf(t), out.Asks)
+	return hidden.Scrub(waitsFor(out, refused))
 }
 
 func (h *Templates) known(t *hook.Task) (render.Known, <-chan struct{}, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/redact"
 	"berth/internal/base/render"
 	"berth/internal/client/sources"
 	"berth/internal/client/taskhooks"
@@ -30,6 +31,7 @@ type servers struct {
 	refused error
 	refresh func(context.Context) error
 	gone    bool
+	hidden  redact.Map
 }
 
 func (s *servers) Known(sources.Task) (render.Known, <-chan struct{}, error) {
@@ -58,6 +60,7 @@ func (s *servers) Want(_ sources.Task, more []render.Source) {
 }
 
 func (s *servers) Follow(_ sources.Task, refresh func(context.Context) error) { s.refresh = refresh }
+func (s *servers) Hide(_ sources.Task, values redact.Map)                     { s.hidden = values }
 func (s *servers) Forget(sources.Task)                                        { s.gone = true }
 
 func (s *servers) say(path, text string) {
@@ -83,6 +86,57 @@ func reader(t *testing.T, tmpl *job.Template) (*templated, *servers, *taskhooks.
 	}
 	s := &servers{known: render.Known{}, heard: make(chan struct{})}
 	return x, s, &taskhooks.Templates{Renderer: here{}, Sources: s}, said
+}
+
+// Given a template that makes the name of what it reads of a secret, when the one of that name is not there, then what
+// the task waits for is said without the secret, and so is what the servers may say of it; names of the job's own
+// variables are said as they are.
+func TestANameMadeOfASecretIsNotSaid(t *testing.T) {
+	const secret = "s3cret-canary"
+	for text, says := range map[string]string{
+		`{{ nomadVar (printf "app/%s" (nomadVar "p").a) }}`:    `variable "app/***", which is not there`,
+		`{{ key (nomadVar "p").a.Value }}`:                     `key "***" of Consul, which is not there`,
+		`{{ nomadVar (printf "app/%s" (env "FROM_HOOK")) }}`:   `variable "app/***", which is not there`,
+		`{{ nomadVar (printf "app/%s" (env "NOMAD_JOB_X")) }}`: `variable "app/public-name", which is not there`,
+		`{{ nomadVar (printf "app/%s" (env "OF_JOB")) }}`:      `variable "app/public-job", which is not there`,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x, s, h, said := reader(t, &job.Template{})
+			x.Task.Task.Templates[0].EmbeddedTmpl = text
+			x.Task.Task.Env = map[string]string{"OF_JOB": "public-job"}
+			x.Task.Variables = func() map[string]string {
+				return map[string]string{"FROM_HOOK": secret, "NOMAD_JOB_X": "public-name", "OF_JOB": "public-job"}
+			}
+			s.known = render.Known{{Kind: render.Variable, Name: "p"}: `{"a":"` + secret + `"}`}
+			for _, name := range []string{"app/" + secret, "app/public-name", "app/public-job"} {
+				s.known[render.Source{Kind: render.Variable, Name: name}] = ""
+			}
+			s.known[render.Source{Kind: render.ConsulKey, Name: secret}] = ""
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- h.Prestart(ctx, x.Task) }()
+			time.Sleep(time.Hour)
+			cancel()
+			<-done
+			all := strings.Join(*said, "\n")
+			if !strings.Contains(all, says) || strings.Contains(all, secret) {
+				t.Errorf("%s: %q does not say %q", text, all, says)
+			}
+			heard := s.hidden.Scrub("read " + secret)
+			if strings.Contains(all, "***") && strings.Contains(heard, secret) {
+				t.Errorf("%s: the servers may say %q", text, heard)
+			}
+		})
+	}
+	x, s, h, _ := reader(t, &job.Template{})
+	x.Task.Task.Templates[0].EmbeddedTmpl = `{{ file (printf "local/%s" (env "FROM_HOOK")) }}`
+	x.Task.Variables = func() map[string]string { return map[string]string{"FROM_HOOK": secret} }
+	s.known = render.Known{}
+	err := h.Prestart(t.Context(), x.Task)
+	if !fault.Has(err, fault.Invalid) || strings.Contains(err.Error(), secret) ||
+		!strings.Contains(err.Error(), `file "local/***"`) {
+		t.Errorf("of a file it says: %v", err)
+	}
 }
 
 // Given a template that reads a variable, then its task waits until the servers have answered and the variable is

@@ -81,7 +81,7 @@ func (h *Templates) attempt(
 	if unknown != nil && !fault.Has(unknown, fault.NotReady) && render.Reads(text) {
 		return false, fault.Note(unknown, "render", text.Name)
 	}
-	out, err := h.rendered(ctx, t, text, known)
+	out, hidden, err := h.rendered(ctx, t, text, known)
 	switch {
 	case err != nil:
 		return false, err
@@ -93,8 +93,7 @@ func (h *Templates) attempt(
 	case h.Sources == nil:
 		return false, fault.New(fault.Unsupported, "render", text.Name, "nothing is read of the servers here")
 	}
-	h.Sources.Want(keyOf(t), out.Asks)
-	s.why = append(s.why, "The "+text.Name+" "+waitsFor(out, unknown))
+	s.why = append(s.why, "The "+text.Name+" "+h.want(t, out, hidden, unknown))
 	s.missing = s.missing || len(out.Asks) == 0
 	return false, nil
 }

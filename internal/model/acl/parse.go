@@ -27,6 +27,9 @@ type Rule struct {
 	Variables    []VariableRule
 }
 
+// pathBlock is the block of a VariableRule.
+const pathBlock = "path"
+
 // VariableRule is what a namespace's rule says of the variables at the paths of a pattern.
 type VariableRule struct {
 	Path         string
@@ -81,13 +84,21 @@ var (
 // reader gathers what a text says and what is wrong with it.
 type reader struct {
 	file  string
+	fresh bool // somebody writes it now
 	found []Finding
 }
 
 // Parse reads the text of a policy, HCL or JSON. The name stands in the findings; if there are any, there is no
 // document.
-func Parse(name, text string) (*Document, []Finding) {
-	r := &reader{file: name}
+func Parse(name, text string) (*Document, []Finding) { return (&reader{file: name}).read(text) }
+
+// ParseNew is Parse for what somebody writes now: a pattern that no name can match is a finding, too. Those that
+// earlier programs stored are read, and mean what they always did: nothing.
+func ParseNew(name, text string) (*Document, []Finding) {
+	return (&reader{file: name, fresh: true}).read(text)
+}
+
+func (r *reader) read(text string) (*Document, []Finding) {
 	body := r.open([]byte(text))
 	if body == nil {
 		return nil, r.found
@@ -107,7 +118,7 @@ func Parse(name, text string) (*Document, []Finding) {
 	}
 	if len(d.Rules) == 0 && len(r.found) == 0 {
 		r.found = append(r.found, Finding{
-			File: name,
+			File: r.file,
 			Text: "it has no rule, so it would give nothing; write one, such as " +
 				`namespace "default" { policy = "read" }`,
 		})
@@ -209,6 +220,11 @@ func (r *reader) pattern(b *hcl.Block, allowed *regexp.Regexp) string {
 	if !allowed.MatchString(name) {
 		r.add(b.DefRange, "%q is no name of a %s, and no pattern of names; they have at most %d letters, digits, "+
 			"dashes and dots, and a pattern has stars", name, b.Type, maxName)
+		return name
+	}
+	if why := matchesNone(b.Type, name); r.fresh && why != nil {
+		r.add(b.DefRange, "no %s can match %q: %s. In a pattern a star stands for any characters, and nothing else is "+
+			"special; write a rule for each name, or a pattern with stars", b.Type, name, why)
 	}
 	return name
 }
@@ -262,7 +278,7 @@ func listed(known []Capability) string {
 func (r *reader) variables(b *hcl.Block) []VariableRule {
 	var out []VariableRule
 	content := r.content(b.Body, &hcl.BodySchema{
-		Blocks: []hcl.BlockHeaderSchema{{Type: "path", LabelNames: []string{"path"}}},
+		Blocks: []hcl.BlockHeaderSchema{{Type: pathBlock, LabelNames: []string{"path"}}},
 	})
 	for _, p := range content.Blocks {
 		path := r.pattern(p, paths())

@@ -84,11 +84,17 @@ func (r *Role) Key() string { return r.ID }
 
 var plainName = pattern.Of(`^[A-Za-z0-9-]+$`)
 
-// Validate checks name, description and text. The error has every finding of the text.
-func (p *Policy) Validate() error {
+// Validate checks name, description and text. The error has every finding of the text. What an earlier program took,
+// and logs and snapshots may have, it takes: see ValidateNew.
+func (p *Policy) Validate() error { return p.validate(Parse) }
+
+// ValidateNew is Validate for what somebody writes now: a pattern that no name can match is a finding, too.
+func (p *Policy) ValidateNew() error { return p.validate(ParseNew) }
+
+func (p *Policy) validate(parse func(name, text string) (*Document, []Finding)) error {
 	problems := append(checkName(p.Name), checkDescription(p.Description)...)
 	problems = append(problems, p.Job.check()...)
-	_, found := Parse(p.Name, p.Rules)
+	_, found := parse(p.Name, p.Rules)
 	for _, f := range found {
 		problems = append(problems, f.String())
 	}

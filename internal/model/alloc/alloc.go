@@ -297,6 +297,7 @@ const (
 	EventDeviceHealthy   = "Device became healthy"
 	EventDeviceFailing   = "Device became unhealthy"
 	EventNotReserved     = "Device Reservation Failed"
+	EventDeviceVariables = "Device Variables Left Out"
 	EventConsulToken     = "Consul Token"
 )
 

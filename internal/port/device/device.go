@@ -36,4 +36,6 @@ type Provided struct {
 	Env     map[string]string
 	Mounts  []driver.Mount
 	Devices []driver.Device
+	// LeftOut is what the device manager took out of Env, since it is Reserved: one for each plugin.
+	LeftOut []LeftOut
 }

@@ -100,6 +100,24 @@ func (b *bad) Reserve(_ context.Context, r *devicepb.ReserveRequest) (*devicepb.
 		c.Devices[0].TaskPath = "dev/x"
 	case "variable":
 		c.Envs["A=B"] = "c"
+	case "many variables":
+		for i := range 10_000 {
+			c.Envs["X"+strconv.Itoa(i)] = "y"
+		}
+	case "a large variable":
+		c.Envs["HUGE"] = strings.Repeat("x", 1<<20)
+	case "large variables":
+		for i := range 40 {
+			c.Envs["X"+strconv.Itoa(i)] = strings.Repeat("x", 100<<10)
+		}
+	case "many mounts":
+		for range 10_000 {
+			c.Mounts = append(c.Mounts, c.Mounts[0])
+		}
+	case "many nodes":
+		for range 10_000 {
+			c.Devices = append(c.Devices, c.Devices[0])
+		}
 	case "nothing":
 		return &devicepb.ReserveResponse{}, nil
 	}
@@ -200,7 +218,12 @@ func TestAPluginWhoseDevicesAreOfNoUseIsSaidToBe(t *testing.T) {
 // what it gives; what cannot be given to a task is refused.
 func TestWhatAPluginGivesIsATasks(t *testing.T) {
 	for mode, say := range map[string]string{"well": "", "nothing": "", "refuses": "the moon is full",
-		"relative": "no absolute path", "relative device": "no absolute path", "variable": "cannot be one"} {
+		"relative": "no absolute path", "relative device": "no absolute path", "variable": "cannot be one",
+		"many variables":   "10001 variables, 1000 are the most",
+		"a large variable": `variable "HUGE" of 1048576 bytes`,
+		"large variables":  "variables of 4096196 bytes",
+		"many mounts":      "10001 mounts",
+		"many nodes":       "10001 nodes of devices"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			p, s := follows(t, mode, nobody)

@@ -10,6 +10,7 @@ import (
 
 	"berth/internal/base/fault"
 	model "berth/internal/model/device"
+	"berth/internal/model/job"
 	"berth/internal/port/device"
 	"berth/internal/port/driver"
 	"berth/pluginproto/devicepb"
@@ -102,8 +103,46 @@ func value(a *structspb.Attribute) model.Value {
 	return out
 }
 
+// maxProvided is how many variables, mounts and nodes of devices each a plugin may give a task.
+const maxProvided = 1000
+
+// within refuses what no task could be given, before anybody tries.
+func within(in *devicepb.ContainerReservation) error {
+	refuse := func(format string, args ...any) error {
+		return fault.New(fault.Invalid, "reserve", "devices", "the plugin gives "+fmt.Sprintf(format, args...))
+	}
+	for _, l := range []struct {
+		n    int
+		what string
+	}{
+		{len(in.GetEnvs()), "variables"},
+		{len(in.GetMounts()), "mounts"},
+		{len(in.GetDevices()), "nodes of devices"},
+	} {
+		if l.n > maxProvided {
+			return refuse("%d %s, %d are the most", l.n, l.what, maxProvided)
+		}
+	}
+	all := 0
+	for k, v := range in.GetEnvs() {
+		n := len(k) + len(v) + 2
+		if n > job.MaxEnvString {
+			return refuse("variable %q of %d bytes, and a process takes at most %d with its name", clip(k), len(v),
+				job.MaxEnvString)
+		}
+		all += n
+	}
+	if all > job.MaxEnv {
+		return refuse("variables of %d bytes together, and a process takes at most %d", all, job.MaxEnv)
+	}
+	return nil
+}
+
 // provided reads what a task needs to use devices.
 func provided(in *devicepb.ContainerReservation) (*device.Provided, error) {
+	if err := within(in); err != nil {
+		return nil, err
+	}
 	out := &device.Provided{Env: in.GetEnvs()}
 	refuse := func(what, path string) error {
 		return fault.New(fault.Invalid, "reserve", "devices", "the plugin gives "+what+" at "+strconv.Quote(clip(path))+

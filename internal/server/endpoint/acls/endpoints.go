@@ -128,6 +128,10 @@ func (e *Endpoints) policyGet(ctx context.Context, req *wire.ACLPolicyRequest) (
 }
 
 func (e *Endpoints) policyPut(ctx context.Context, req *wire.ACLPolicyPutRequest) (*wire.Written, error) {
+	asked := &acl.Policy{Name: req.Name, Description: req.Description, Rules: req.Rules, Job: req.Job}
+	if err := asked.ValidateNew(); err != nil {
+		return nil, err
+	}
 	p, index, err := fsm.Propose[*acl.Policy](ctx, e.cfg.Proposer, &acls.PolicyPut{
 		Name:        req.Name,
 		Description: req.Description,

@@ -16,6 +16,7 @@ import (
 	"berth/internal/base/redact"
 	"berth/internal/model/acl"
 	"berth/internal/server/endpoint/serving"
+	"berth/internal/server/fsm/acls"
 	"berth/internal/testkit/leader"
 	"berth/internal/testkit/localstate"
 	"berth/internal/wire"
@@ -165,6 +166,24 @@ func TestPoliciesAreSeenByWhoHasThem(t *testing.T) {
 	}
 	if role.Role.Name != "second" {
 		t.Errorf("%+v", role.Role)
+	}
+}
+
+// TestAPolicyWhosePatternMatchesNothingIsRefused: given one that an earlier program stored, when somebody writes such a
+// policy now, then it is refused, and the one that is there is read as before.
+func TestAPolicyWhosePatternMatchesNothingIsRefused(t *testing.T) {
+	r := newRig(t)
+	const rules = `namespace "team-[a]" { policy = "read" }`
+	r.state.Must(t, &acls.PolicyPut{Name: "old", Rules: rules})
+	_, err := r.policyPut(t.Context(), &wire.ACLPolicyPutRequest{Name: "new", Rules: rules})
+	if !fault.Has(err, fault.Invalid) || !strings.Contains(err.Error(), `"team-[a]"`) {
+		t.Errorf("it is written: %v", err)
+	}
+
+	for p := range r.state.Store.Snapshot().ACLPolicies(nil, "") {
+		if p.Name != "old" || p.Rules != rules {
+			t.Errorf("there is %+v", p)
+		}
 	}
 }
 
