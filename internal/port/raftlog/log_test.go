@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"berth/internal/base/fault"
+	"berth/internal/base/lifecycle"
 	"berth/internal/port/raftlog/files"
 )
 
@@ -360,6 +361,53 @@ func TestAFullDiskRefusesNewWorkAndTakesReleases(t *testing.T) {
 	}
 	if sm.total() != 3 {
 		t.Errorf("the sum is %d", sm.total())
+	}
+}
+
+// TestWhoComesWhileTheLogIsClosedIsRefused: given callers who found the log open, when it has been closed before they
+// ask for anything, then each of them is refused.
+func TestWhoComesWhileTheLogIsClosedIsRefused(t *testing.T) {
+	waiters, _ := lifecycle.NewGroup(t.Context())
+	if err := waiters.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	l := New(Config{Dir: t.TempDir()}, &adder{})
+	r := &raft.Raft{}
+	l.set(r, l.proposals(r, waiters), &guard{}, nil)
+	for name, ask := range map[string]func() error{
+		"a proposal": func() error { _, _, err := l.ApplyReleasing(t.Context(), nil); return err },
+		"a barrier":  func() error { return l.Barrier(t.Context()) },
+		"a snapshot": func() error { return l.Snapshot(t.Context()) },
+	} {
+		if err := within(t, name, ask); !fault.Has(err, fault.Unavailable) {
+			t.Errorf("%s is answered %v", name, err)
+		}
+	}
+}
+
+// TestWhoHasGivenUpHoldsUpNothing: given callers who have given up, then what they proposed is not begun, and what they
+// waited for keeps no log from ending.
+func TestWhoHasGivenUpHoldsUpNothing(t *testing.T) {
+	sm := &adder{}
+	l := start(t, Config{Dir: t.TempDir()}, sm)
+	gone, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	for range 20 {
+		if _, _, err := l.Apply(gone, number(1)); !fault.Has(err, fault.Timeout) {
+			t.Errorf("a proposal ends with %v", err)
+		}
+		if err := l.Barrier(gone); err != nil && !fault.Has(err, fault.Timeout) {
+			t.Errorf("a barrier ends with %v", err)
+		}
+	}
+	if err := l.Barrier(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := sm.total(); got != 0 {
+		t.Errorf("%d entries are applied", got)
+	}
+	if err := within(t, "the log", l.stop); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -19,9 +19,11 @@ func TestTheSuccessorBeginsWhenTheFirstHasReleased(t *testing.T) {
 	other := aNode()
 	h.c.Must(t, &fsm.NodeRegister{Node: other})
 	next := anAlloc(h.c, "db", other.ID)
+	waits := aClaim(h.vol, next, volume.SingleNodeWriter, volume.Queued)
+	waits.Reason = "the first has it"
 	h.c.Must(t, &fsm.PlanApply{
 		Place:  []*alloc.Alloc{next},
-		Claims: []*volume.Claim{aClaim(h.vol, next, volume.SingleNodeWriter, volume.Queued)},
+		Claims: []*volume.Claim{waits},
 	})
 	is := func(what string, want volume.ClaimState) {
 		t.Helper()
@@ -51,6 +53,11 @@ func TestTheSuccessorBeginsWhenTheFirstHasReleased(t *testing.T) {
 	is("while the first's node is about to mount it", volume.Queued)
 	h.says(t, false, h.epoch.Index, volume.InventoryEntry{StagingKey: h.key, Volume: h.vol})
 	is("after the first's node released it", volume.Held)
+	now := h.c.Store.Snapshot()
+	if cl := now.Claim(nil, volume.ClaimKey{Volume: h.vol, Alloc: next.ID}); !cl.Since.Equal(now.Stamp().Time) ||
+		cl.Reason != "" {
+		t.Errorf("it is held since %s (%q), not since %s", cl.Since, cl.Reason, now.Stamp().Time)
+	}
 	if h.claim() != nil {
 		t.Errorf("the first's claim is %+v", h.claim())
 	}

@@ -181,10 +181,13 @@ func TestWhatANodeCannotNameHoldsItsPluginsClaims(t *testing.T) {
 // TestHowANodeCameToHoldNothingIsKept: where that was not by the plugin's word alone, the volume's history says so.
 func TestHowANodeCameToHoldNothingIsKept(t *testing.T) {
 	h := released(t)
-	h.says(t, true, h.epoch.Index, h.mounted(volume.Uncertain, volume.Absent))
+	looked := &volume.Undone{Proof: volume.ProofAttested, Reason: "looked", By: "me"}
+	half := h.mounted(volume.Uncertain, volume.Absent) // it may be staged yet: nothing has ended, and nothing is kept
+	half.Undone = looked
+	h.says(t, true, h.epoch.Index, half)
 	uid := h.claim().UID
 	gone := h.mounted(volume.Absent, volume.Absent)
-	gone.Undone = &volume.Undone{Proof: volume.ProofAttested, Reason: "looked", By: "me"}
+	gone.Undone = looked
 	h.says(t, false, h.epoch.Index, gone)
 	if cl := h.claim(); cl != nil {
 		t.Fatalf("the claim stays: %+v", cl)

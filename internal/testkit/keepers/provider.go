@@ -176,6 +176,7 @@ var failures = map[string]wire.CallError{
 	"refused":     {Kind: uint8(fault.Invalid), Retry: volume.RetryNever, Message: "the plugin refuses"},
 	"doubtful":    {Kind: uint8(fault.Invalid), Retry: volume.RetryNever, Message: "it is not known", Uncertain: true},
 	"full":        {Kind: uint8(fault.Exhausted), Retry: volume.RetryOtherPlace, Message: "no capacity"},
+	"slow":        {Kind: uint8(fault.Exhausted), Retry: volume.RetrySlow, Message: "not for a while"},
 	"undo-first":  {Kind: uint8(fault.Conflict), Retry: volume.RetryAfterUndo, Message: "attached in another way"},
 	"unavailable": {Kind: uint8(fault.Unavailable), Retry: volume.RetryBackoff, Message: "no answer", Uncertain: true},
 	"no-source":   {Kind: uint8(fault.NotFound), Retry: volume.RetryBackoff, Message: "there is no such source"},

@@ -196,6 +196,34 @@ func TestALogWhoseNextSegmentIsNotListedOpensOnAFullDisk(t *testing.T) {
 	d.opensFull(free)
 }
 
+// TestALogThatWasOpenedOnAFullDiskGoesOn: given a log that was opened on a full disk, when there is room again, then it
+// stores entries from segment to segment, and reads them, without being opened anew.
+func TestALogThatWasOpenedOnAFullDiskGoesOn(t *testing.T) {
+	d := onSmallDisk(t)
+	free := d.fills(700 << 10)
+	for d.store() == nil {
+	}
+	d.close()
+	if err := d.open(); err != nil {
+		t.Fatal(err)
+	}
+	full := d.last
+	free()
+	for end := time.Now().Add(30 * time.Second); d.last < full+40; {
+		if err := d.store(); err != nil && time.Now().After(end) {
+			t.Fatalf("with room again entry %d is answered %v", d.last+1, err)
+		}
+		if got, err := d.wal.LastIndex(); err != nil || got != d.last {
+			t.Fatalf("the log ends with %d, not %d: %v", got, d.last, err)
+		}
+		var e raft.Log
+		if err := d.wal.GetLog(d.last, &e); err != nil || Sound(&e) != nil || e.Index != d.last {
+			t.Fatalf("entry %d is read as %d: %v", d.last, e.Index, err)
+		}
+	}
+	d.endsWhole()
+}
+
 // bare writes the library's list without the blocks of its free pages: to change it takes room on the disk. The form is
 // that of bbolt: two pages that say where all begins, of which the one with the later transaction counts, and a list of
 // the pages that are free.

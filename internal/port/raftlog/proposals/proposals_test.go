@@ -123,6 +123,22 @@ func TestNoEntryIsLeftWhenTheLogIsClosed(t *testing.T) {
 	})
 }
 
+// TestWhoCameAtTheSameMomentIsRefusedToo: of two that come to a closed log at once, one may refuse both.
+func TestWhoCameAtTheSameMomentIsRefusedToo(t *testing.T) {
+	within(t, func(t *testing.T, g *lifecycle.Group, l *log) {
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		first := &proposal{ended: make(chan Result, 1)} // it is queued, and has not asked yet who waits for it
+		l.queue = append(l.queue, first)
+		for _, c := range []<-chan Result{l.Add(nil, nil), first.ended} {
+			if r := ended(c); r == nil || r.Refused == nil {
+				t.Errorf("it has ended with %+v", r)
+			}
+		}
+	})
+}
+
 // TestWhatNobodyWaitsForIsNotBegun: an entry whose caller has given up before it went into the log does not go there.
 func TestWhatNobodyWaitsForIsNotBegun(t *testing.T) {
 	within(t, func(t *testing.T, _ *lifecycle.Group, l *log) {
@@ -131,6 +147,25 @@ func TestWhatNobodyWaitsForIsNotBegun(t *testing.T) {
 		l.Add([]byte("of nobody"), gone)
 		l.Add([]byte("of somebody"), waits)
 		if got := l.datas(); !slices.Equal(got, []string{"of somebody"}) {
+			t.Errorf("handed over are %q", got)
+		}
+	})
+}
+
+// TestWhoGivesUpInTheQueueIsNotBegun: so it is with an entry whose caller gives up while it waits for those before it.
+func TestWhoGivesUpInTheQueueIsNotBegun(t *testing.T) {
+	within(t, func(t *testing.T, _ *lifecycle.Group, l *log) {
+		for range MaxGroups {
+			l.Add([]byte("alone"), nil)
+			synctest.Wait()
+		}
+		gone := make(chan struct{})
+		l.Add([]byte("of nobody"), gone)
+		l.Add([]byte("of somebody"), nil)
+		close(gone)
+		close(l.handed[0].end)
+		l.handed = l.handed[1:]
+		if got := l.datas(); !slices.Equal(got[MaxGroups-1:], []string{"of somebody"}) {
 			t.Errorf("handed over are %q", got)
 		}
 	})

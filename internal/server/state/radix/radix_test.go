@@ -179,3 +179,48 @@ func TestWhoWatchesLateHearsAtOnce(t *testing.T) {
 	<-before.Watch("a")
 	<-before.WatchPrefix("a")
 }
+
+// TestWhoHearsOfAForestFindsWhatIsNew: whoever is woken by a commit reads what it made, not what was there before.
+func TestWhoHearsOfAForestFindsWhatIsNew(t *testing.T) {
+	x := NewForest(2).Txn()
+	x.Write(1).Put("a", new(1))
+	heard := x.from[1].Watch("a")
+	x.Commit(func(f Forest) {
+		select {
+		case <-heard:
+			t.Error("it is heard of before it can be seen")
+		default:
+		}
+		if got, _ := f[1].Get("a").(*int); got == nil || x.from[1].Get("a") != nil {
+			t.Errorf("to be seen is %v", got)
+		}
+	})
+	select {
+	case <-heard:
+	default:
+		t.Error("nobody hears of it")
+	}
+}
+
+// TestManyAreReadAsTheyWere: as many as are not handed over at once are all there for who reads them, and are not
+// disturbed by what is written meanwhile.
+func TestManyAreReadAsTheyWere(t *testing.T) {
+	for _, n := range []int{atOnce, atOnce + 1, 3 * atOnce} {
+		x := New().Txn()
+		for i := range n {
+			x.Put(fmt.Sprintf("a/%03d", i), new(i))
+		}
+		read := 0
+		for o := range BelowNow[int](x, "a/") {
+			if *o != read {
+				t.Fatalf("of %d, number %d is read as %d", n, read, *o)
+			}
+			read++
+			x.Put(fmt.Sprintf("a/%03d", *o+1), new(-1))
+			x.Delete(fmt.Sprintf("a/%03d", *o+2))
+		}
+		if read != n {
+			t.Errorf("of %d, %d are read", n, read)
+		}
+	}
+}
