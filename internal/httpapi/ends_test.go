@@ -23,6 +23,9 @@ func TestWhatEndsWithItsAgentIsNoSuccess(t *testing.T) {
 	if out.Code < 500 {
 		t.Errorf("it is answered with %d %s", out.Code, out.Body)
 	}
+	if out.Header().Get("Connection") != "close" {
+		t.Error("its client may ask for more by the same connection, which is about to be closed")
+	}
 	said := out.Body.String()
 	if strings.Contains(said, "context canceled") || !strings.Contains(said, "this agent stops") ||
 		!strings.Contains(said, "may be done or not") {

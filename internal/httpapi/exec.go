@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -17,6 +18,9 @@ import (
 	"berth/internal/wire"
 )
 
+// farewell is how long a client has to take the close frame of an agent that stops.
+const farewell = time.Second
+
 // exec runs a command in a task over a WebSocket. The upgrade succeeds unless the origin is a foreign one; what is
 // wrong after it comes as a close frame.
 func (s *Server) exec(w http.ResponseWriter, r *calls.Request) error {
@@ -25,9 +29,10 @@ func (s *Server) exec(w http.ResponseWriter, r *calls.Request) error {
 		return nil // Accept has answered
 	}
 	ws.SetReadLimit(1 << 20)
-	// The reader's context must live until the close frame is out, also when the agent stops: ending it cuts the
-	// connection.
+	// The context of what reads and writes must live until the close frame is out, also when the agent stops: ending it
+	// cuts the connection.
 	g, open := lifecycle.NewGroup(context.WithoutCancel(r.Context()))
+	defer context.AfterFunc(r.Context(), func() { time.AfterFunc(farewell, g.Stop) })()
 	err = calls.Ended(r.Context(), s.execOver(open, g, ws, r))
 	if err == nil {
 		_ = ws.Close(websocket.StatusNormalClosure, "")

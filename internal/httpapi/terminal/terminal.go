@@ -32,7 +32,7 @@ func Run(
 		end(readInput(open, ws, stream))
 		return nil
 	})
-	err = writeOutput(ctx, ws, stream)
+	err = writeOutput(open, ws, stream)
 	if cause := context.Cause(runCtx); err != nil && cause != nil {
 		return cause
 	}
