@@ -77,4 +77,3 @@ func TestACommandThatItsAgentEndsSaysSo(t *testing.T) {
 		t.Errorf("it ends with %v", err)
 	}
 }
-
