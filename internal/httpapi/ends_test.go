@@ -10,8 +10,8 @@ import (
 )
 
 // TestWhatEndsWithItsAgentIsNoSuccess: given a write whose context ends before it was done, as that of an agent that
-// stops does, then it is answered as failed: whoever waits would take an empty answer for a success. It says that the agent stops, and not what
-// became of a context.
+// stops does, then it is answered as failed: whoever waits would take an empty answer for a success. It says that
+// the agent stops, and not what became of a context.
 func TestWhatEndsWithItsAgentIsNoSuccess(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -30,14 +30,16 @@ func stopping(t *testing.T) (w *world, stop func()) {
 	return w, stop
 }
 
-// TestAStreamThatItsAgentEndsIsCut: given who follows logs or events, when the agent that is asked stops, then the reply
-// is no whole one: its reader would take the silence for the end of what it follows.
+// TestAStreamThatItsAgentEndsIsCut: given who follows logs or events, when the agent that is asked stops, then the
+// reply is no whole one: its reader would take the silence for the end of what it follows.
 func TestAStreamThatItsAgentEndsIsCut(t *testing.T) {
 	for name, at := range map[string]func(w *world) string{
 		"of a task": func(w *world) string {
 			return "/v1/client/fs/logs/" + w.alloc + "?task=t&type=stdout&follow=true"
 		},
-		"of a file":           func(w *world) string { return "/v1/client/fs/stream/" + w.alloc + "?path=/alloc/data/readme" },
+		"of a file": func(w *world) string {
+			return "/v1/client/fs/stream/" + w.alloc + "?path=/alloc/data/readme"
+		},
 		"of this agent":       func(*world) string { return "/v1/agent/monitor" },
 		"of events, the last": func(*world) string { return "/v1/event/stream?index=1" },
 	} {
