@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/coder/websocket"
 
@@ -17,6 +18,9 @@ import (
 	"berth/internal/wire"
 )
 
+// farewell is how long a client has to take the close frame of an agent that stops.
+const farewell = time.Second
+
 // exec runs a command in a task over a WebSocket. The upgrade succeeds unless the origin is a foreign one; what is
 // wrong after it comes as a close frame.
 func (s *Server) exec(w http.ResponseWriter, r *calls.Request) error {
@@ -25,9 +29,11 @@ func (s *Server) exec(w http.ResponseWriter, r *calls.Request) error {
 		return nil // Accept has answered
 	}
 	ws.SetReadLimit(1 << 20)
-	g, ctx := lifecycle.NewGroup(r.Context())
-	err = s.execOver(ctx, g, ws, r)
-	// The reader's context must live until the close frame is out: ending it cuts the connection.
+	// The context of what reads and writes must live until the close frame is out, also when the agent stops: ending it
+	// cuts the connection.
+	g, open := lifecycle.NewGroup(context.WithoutCancel(r.Context()))
+	defer context.AfterFunc(r.Context(), func() { time.AfterFunc(farewell, g.Stop) })()
+	err = calls.Ended(r.Context(), s.execOver(open, g, ws, r))
 	if err == nil {
 		_ = ws.Close(websocket.StatusNormalClosure, "")
 	} else {
@@ -53,7 +59,8 @@ func closeCode(err error) websocket.StatusCode {
 	return websocket.StatusInternalError
 }
 
-func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket.Conn, r *calls.Request) error {
+func (s *Server) execOver(open context.Context, g *lifecycle.Group, ws *websocket.Conn, r *calls.Request) error {
+	ctx := r.Context()
 	var command []string
 	if err := json.Unmarshal([]byte(r.Arg("command")), &command); err != nil || len(command) == 0 {
 		return calls.BadRequest("command must be a JSON list of strings that is not empty")
@@ -75,6 +82,6 @@ func (s *Server) execOver(ctx context.Context, g *lifecycle.Group, ws *websocket
 	if err != nil {
 		return err
 	}
-	return terminal.Run(ctx, g, ws, s.cfg.Servers,
+	return terminal.Run(ctx, open, g, ws, s.cfg.Servers,
 		&wire.AllocExecRequest{AgentRef: ref, Task: r.Arg("task"), Command: command, TTY: r.Flag("tty")})
 }

@@ -182,6 +182,10 @@ func (s *Server) permit(r *http.Request, asks callers.Asks) error {
 // fail writes an error as plain text. The kind decides the status, the fault's text is the body. It is written also
 // where the context has ended: that of an agent that stops has, whose caller waits, and would read silence as success.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if why := calls.Ended(r.Context(), err); why != err { //nolint:errorlint // it is another one, or this
+		err = why
+		w.Header().Set("Connection", "close") // whoever asks on would get no answer
+	}
 	status := statusOf(err)
 	audit.Of(r.Context()).Failed(err, status)
 	s.gate.Refused.Count(status)

@@ -34,14 +34,12 @@ func OfServer(name string, st *wire.SystemStatusReply) error {
 		"ask the agent of that server with -address, or the node beside it with -node-id")
 }
 
-// Stream answers with the lines that follow hands on, until the client goes.
+// Stream answers with the lines that follow hands on, until the client goes or the agent stops.
 func Stream(w http.ResponseWriter, plain bool, follow func(each func(line []byte) error) error) error {
 	f := frames.NewWriter(w, plain)
 	f.Begin()
 	if err := http.NewResponseController(w).Flush(); err != nil {
 		return nil // the client is gone
 	}
-	// The reply has begun: an end can be told to nobody, and comes when the client goes.
-	_ = follow(func(line []byte) error { return f.Write(&api.StreamFrame{Data: line}) })
-	return nil
+	return f.Cut(follow(func(line []byte) error { return f.Write(&api.StreamFrame{Data: line}) }))
 }

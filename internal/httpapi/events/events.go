@@ -69,12 +69,10 @@ func (f *Forms) Stream(ctx context.Context, w http.ResponseWriter, servers wire.
 			return nil // the client is gone, or takes nothing
 		}
 	}
-	if ctx.Err() != nil {
-		return nil
-	}
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the server ended the stream")
 	}
+	err = calls.Ended(ctx, err)
 	if last, merr := json.Marshal(&api.Events{Error: err.Error()}); merr == nil {
 		_ = line(w, last) // whom that does not reach hears of the cut
 	}

@@ -66,9 +66,9 @@ func (f *Writer) heartbeat() error {
 	return f.Write(&api.StreamFrame{})
 }
 
-// end reports an error that came before the first byte; after it the reply can only be cut, so that nobody takes a part
+// Cut reports an error that came before the first byte; after it the reply can only be cut, so that nobody takes a part
 // for the whole.
-func (f *Writer) end(err error) error {
+func (f *Writer) Cut(err error) error {
 	if !f.began {
 		return err
 	}
@@ -104,8 +104,8 @@ func Pump(ctx context.Context, f *Writer, stream *wire.Stream[wire.Empty, wire.S
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	if end != nil && !errors.Is(end, io.EOF) && ctx.Err() == nil {
-		return f.end(end)
+	if end != nil && !errors.Is(end, io.EOF) { // also when the context has ended: the agent stops, if nobody is gone
+		return f.Cut(end)
 	}
 	f.Begin()
 	return nil

@@ -17,10 +17,10 @@ import (
 	"berth/internal/wire"
 )
 
-// Run starts a command and talks until it has ended; a client that goes takes its command with it. What reads the
-// client runs in g and ends with ctx, which must live until the close frame is out: ending it cuts the connection.
+// Run starts a command and talks until it has ended, or ctx; a client that goes takes its command with it. What reads
+// the client runs in g and ends with open, which must live until the close frame is out: ending it cuts the connection.
 func Run(
-	ctx context.Context, g *lifecycle.Group, ws *websocket.Conn, servers wire.Conn, req *wire.AllocExecRequest,
+	ctx, open context.Context, g *lifecycle.Group, ws *websocket.Conn, servers wire.Conn, req *wire.AllocExecRequest,
 ) error {
 	runCtx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -29,10 +29,10 @@ func Run(
 		return err
 	}
 	g.Go("input", func() error {
-		end(readInput(ctx, ws, stream))
+		end(readInput(open, ws, stream))
 		return nil
 	})
-	err = writeOutput(ctx, ws, stream)
+	err = writeOutput(open, ws, stream)
 	if cause := context.Cause(runCtx); err != nil && cause != nil {
 		return cause
 	}

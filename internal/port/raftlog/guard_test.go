@@ -211,9 +211,9 @@ func TestAFailureHasTheKindThatSaysWhatBecameOfTheEntry(t *testing.T) {
 		kind fault.Kind
 		says string
 	}{
-		{raft.ErrNotLeader, fault.Unavailable, "propose"},
+		{raft.ErrNotLeader, fault.Unavailable, "the entry was not written"},
 		{raft.ErrRaftShutdown, fault.Unavailable, "propose"},
-		{raft.ErrLeadershipTransferInProgress, fault.Unavailable, "propose"},
+		{raft.ErrLeadershipTransferInProgress, fault.Unavailable, "the entry was not written"},
 		{raft.ErrLeadershipLost, fault.Timeout, "whether it is applied is not known"},
 		{raft.ErrAbortedByRestore, fault.Timeout, "whether it is applied is not known"},
 		{fmt.Errorf("write: %w", syscall.ENOSPC), fault.Exhausted, "free some room"},

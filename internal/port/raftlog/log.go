@@ -399,7 +399,8 @@ func (l *Log) failed(err error, store *guard) error {
 		if sick := store.healthy(true); sick != nil {
 			return sick
 		}
-		return fault.Wrap(err, fault.Unavailable, "propose", "entry")
+		return fault.WithHint(fault.Wrap(err, fault.Unavailable, "propose", "entry"),
+			"the entry was not written; try again, when another server leads")
 	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore):
 		return fault.Wrap(err, fault.Timeout, "propose", "entry; whether it is applied is not known")
 	}
