@@ -94,7 +94,7 @@ func TestARelayedStreamIsAsTheOneBehindIt(t *testing.T) {
 			streamMethod.Serve(near, func(p *ping, stream *wire.Stream[ping, ping]) error {
 				return streamMethod.Relay(stream.Context(), wire.Through(to, "a", "b"), p, stream)
 			})
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), soon)
 			defer cancel()
 			stream, err := streamMethod.Open(ctx, serve(t, near), &ping{Text: "to"})
 			if err != nil {
@@ -121,5 +121,5 @@ func TestARelayedStreamIsAsTheOneBehindIt(t *testing.T) {
 	}
 }
 
-// patience is how long a test waits for what comes at once.
-const patience = 30 * time.Second
+// soon is how long a test waits for what comes at once.
+const soon = 30 * time.Second

@@ -21,11 +21,21 @@ func TestWhatIsConverged(t *testing.T) {
 	}{
 		"unused, and its plugin not known": {volume.AttachFacts{}, true},
 		"used, and its plugin not known":   {volume.AttachFacts{Claims: claim}, false},
-		"attached where it is used": {volume.AttachFacts{Known: true, NeedsAttach: true, Claims: claim,
-			Attachments: on("n")}, true},
+		"attached where it is used": {volume.AttachFacts{
+			Known:       true,
+			NeedsAttach: true,
+			Claims:      claim,
+			Attachments: on("n"),
+		}, true},
 		"to be attached": {volume.AttachFacts{Known: true, NeedsAttach: true, Claims: claim}, false},
-		"to be attached once it is detached elsewhere": {volume.AttachFacts{Known: true, NeedsAttach: true,
-			SingleNode: true, Claims: claim, Attachments: on("m"), OnNode: map[ids.Node]bool{"m": true}}, false},
+		"to be attached once it is detached elsewhere": {volume.AttachFacts{
+			Known:       true,
+			NeedsAttach: true,
+			SingleNode:  true,
+			Claims:      claim,
+			Attachments: on("m"),
+			OnNode:      map[ids.Node]bool{"m": true},
+		}, false},
 	} {
 		if _, converged := attaching.Next(c.facts); converged != c.converged {
 			t.Errorf("%s: converged is %v", name, converged)

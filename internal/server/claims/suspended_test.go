@@ -85,7 +85,8 @@ func TestAVolumeIsAttachedBesideADetachThatWaits(t *testing.T) {
 		Log:      slog.New(slog.DiscardHandler),
 	})
 	held := suspension.Destruction(c.Store.Snapshot(), nil, key)
-	if _, again, _ := k.due(c.Store.Snapshot(), key); held == nil || again != reconcile.Again(time.Minute, held.String()) {
+	_, again, _ := k.due(c.Store.Snapshot(), key)
+	if held == nil || again != reconcile.Again(time.Minute, held.String()) {
 		t.Fatalf("the detach rests on %+v", again)
 	}
 	if err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {

@@ -55,8 +55,14 @@ func claims(id ids.Alloc, of volume.ID, on ids.Node) func(*state.Tx) {
 		if of == other {
 			external = "y"
 		}
-		tx.PutClaim(&volume.Claim{Volume: of, Plugin: "p", ExternalID: external, Alloc: id, Node: on,
-			State: volume.Held})
+		tx.PutClaim(&volume.Claim{
+			Volume:     of,
+			Plugin:     "p",
+			ExternalID: external,
+			Alloc:      id,
+			Node:       on,
+			State:      volume.Held,
+		})
 	}
 }
 
