@@ -28,6 +28,7 @@ type audited struct {
 	at      string
 	secrets map[string]string
 	ended   chan struct{} // hears of each session whose handler has ended
+	guarded http.Handler
 }
 
 func newAudited(t *testing.T, cfg audit.Config) *audited {
@@ -60,7 +61,7 @@ func newAudited(t *testing.T, cfg audit.Config) *audited {
 			t.Error(err)
 		}
 	})
-	return &audited{w, web.URL, secrets, ended}
+	return &audited{w, web.URL, secrets, ended, guarded}
 }
 
 // lines are what an audit log says, a short text each: what happens differently each time is left out.
@@ -147,6 +148,23 @@ func TestStrangersDoNotEndTheRecord(t *testing.T) {
 	if len(got) != 2 || got[0] != "strangers: received|anonymous|PUT /v1/jobs|default||||" ||
 		got[1] != "complete|anonymous|PUT /v1/jobs|default|theirs||OK|" {
 		t.Errorf("what a stranger was let do:\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// Given a write whose client hangs up before it was done, then that is in the record, and not that the agent stopped.
+func TestWhoHangsUpIsRecordedAsSuch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit", "audit.log")
+	w := newAudited(t, audit.Config{Path: path, MaxBytes: 1 << 20, Files: 1})
+	ctx, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	req := httptest.NewRequestWithContext(ctx, "PUT", "/v1/jobs?namespace=default",
+		strings.NewReader(`{"Job":{"ID":"one","Type":"batch","TaskGroups":[]}}`))
+	req.RemoteAddr, req.Host = "127.0.0.1:1", "127.0.0.1"
+	req.Header.Set("X-Nomad-Token", w.secrets["writer"])
+	w.guarded.ServeHTTP(httptest.NewRecorder(), req)
+	all := lines(t, audit.Strangers(path)) // nobody has found out who it was
+	if len(all) != 1 || !strings.HasSuffix(all[0], "context canceled") {
+		t.Errorf("recorded is %q", append(all, lines(t, path)...))
 	}
 }
 

@@ -182,18 +182,18 @@ func (s *Server) permit(r *http.Request, asks callers.Asks) error {
 // fail writes an error as plain text. The kind decides the status, the fault's text is the body. It is written also
 // where the context has ended: that of an agent that stops has, whose caller waits, and would read silence as success.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if why := calls.Ended(r.Context(), err); why != err { //nolint:errorlint // it is another one, or this
-		err = why
-		w.Header().Set("Connection", "close") // whoever asks on would get no answer
-	}
-	status := statusOf(err)
-	audit.Of(r.Context()).Failed(err, status)
+	said := calls.Ended(r.Context(), err)
+	status := statusOf(said)
+	audit.Of(r.Context()).Failed(err, status) // of a client that has hung up what became of it is recorded, not said
 	s.gate.Refused.Count(status)
 	s.cfg.Log.Debug("request failed", "method", r.Method, logkey.Path, r.URL.Path, "status", status, logkey.Error, err)
 	callers.Refused(w, r, err)
+	if said != err { //nolint:errorlint // it is another one, or this
+		w.Header().Set("Connection", "close") // whoever asks on would get no answer
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
-	_, _ = w.Write([]byte(err.Error()))
+	_, _ = w.Write([]byte(said.Error()))
 }
 
 // statusOf is the status that says what is wrong.
