@@ -23,13 +23,18 @@ type Image struct {
 	}
 }
 
-// Image describes an image by its name or id.
+// Image describes an image by its name or id. One that is being removed is not found, whatever is left of it: while its
+// layers go before its name, the daemon has no better answer than a failure of its own.
 func (c *Client) Image(ctx context.Context, ref string) (*Image, error) {
 	var out Image
-	if err := c.call(ctx, http.MethodGet, "/images/"+ref+"/json", nil, nil, &out); err != nil {
-		return nil, err
+	err := c.call(ctx, http.MethodGet, "/images/"+ref+"/json", nil, nil, &out)
+	switch {
+	case err == nil:
+		return &out, nil
+	case strings.Contains(err.Error(), "layer does not exist"):
+		return nil, fault.New(fault.NotFound, "", "image "+ref, "it is being removed: "+err.Error())
 	}
-	return &out, nil
+	return nil, err
 }
 
 // RemoveImage removes an image that no container uses.
