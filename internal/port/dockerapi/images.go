@@ -23,18 +23,13 @@ type Image struct {
 	}
 }
 
-// Image describes an image by its name or id. One that is being removed is not found, whatever is left of it: while its
-// layers go before its name, the daemon has no better answer than a failure of its own.
+// Image describes an image by its name or id.
 func (c *Client) Image(ctx context.Context, ref string) (*Image, error) {
 	var out Image
-	err := c.call(ctx, http.MethodGet, "/images/"+ref+"/json", nil, nil, &out)
-	switch {
-	case err == nil:
-		return &out, nil
-	case strings.Contains(err.Error(), "layer does not exist"):
-		return nil, fault.New(fault.NotFound, "", "image "+ref, "it is being removed: "+err.Error())
+	if err := c.call(ctx, http.MethodGet, "/images/"+ref+"/json", nil, nil, &out); err != nil {
+		return nil, err
 	}
-	return nil, err
+	return &out, nil
 }
 
 // RemoveImage removes an image that no container uses.
@@ -128,14 +123,16 @@ func (c *Client) progress(ctx context.Context, res *http.Response, fn func(Progr
 	}
 }
 
-// saidKind judges what a daemon says in the middle of a pull, where it has no status for it.
+// saidKind judges what a daemon says where it has no status for it, as in the middle of a pull. While an image is removed
+// its layers go before its name: it is not there any more, and can be pulled.
 func saidKind(text string, otherwise fault.Kind) fault.Kind {
 	for part, kind := range map[string]fault.Kind{
-		"unauthorized":     fault.Denied,
-		"access denied":    fault.Denied,
-		"no basic auth":    fault.Denied,
-		"manifest for":     fault.NotFound,
-		"manifest unknown": fault.NotFound,
+		"unauthorized":         fault.Denied,
+		"access denied":        fault.Denied,
+		"no basic auth":        fault.Denied,
+		"manifest for":         fault.NotFound,
+		"manifest unknown":     fault.NotFound,
+		"layer does not exist": fault.NotFound,
 	} {
 		if strings.Contains(text, part) {
 			return kind
