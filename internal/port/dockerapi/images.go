@@ -123,8 +123,8 @@ func (c *Client) progress(ctx context.Context, res *http.Response, fn func(Progr
 	}
 }
 
-// saidKind judges what a daemon says where it has no status for it, as in the middle of a pull. While an image is removed
-// its layers go before its name: it is not there any more, and can be pulled.
+// saidKind judges what a daemon says where it has no status for it, as in the middle of a pull. While an image is
+// removed its layers go before its name: it is not there any more, and can be pulled.
 func saidKind(text string, otherwise fault.Kind) fault.Kind {
 	for part, kind := range map[string]fault.Kind{
 		"unauthorized":         fault.Denied,
