@@ -224,6 +224,10 @@ func TestAFailureHasTheKindThatSaysWhatBecameOfTheEntry(t *testing.T) {
 		if !fault.Has(got, c.kind) || !errors.Is(got, c.err) || !strings.Contains(got.Error(), c.says) {
 			t.Errorf("%v is answered as %v: %v", c.err, fault.KindOf(got), got)
 		}
+		const sure = "was not written"
+		if strings.Contains(got.Error(), sure) && !strings.Contains(c.says, sure) {
+			t.Errorf("%v is no word that an entry was not written: %v", c.err, got)
+		}
 		deposed := errors.Is(c.err, raft.ErrNotLeader) || errors.Is(c.err, raft.ErrLeadershipLost)
 		if IsDeposed(errors.Join(nil, got)) != deposed {
 			t.Errorf("%v says that the server leads no more: %t", got, !deposed)

@@ -1,10 +1,8 @@
 package raftlog
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -15,92 +13,6 @@ import (
 	"berth/internal/port/raftlog/files"
 	"berth/internal/port/raftlog/proposals"
 )
-
-// Transport carries Raft between servers.
-type Transport = raft.Transport
-
-// Voter is a server that counts for a majority.
-type Voter struct {
-	ID, Address string
-}
-
-// Config says where the log lives and who keeps it. Zero numbers take the defaults.
-type Config struct {
-	Dir string // directory of the log and its snapshots; made if missing
-	ID  string // of this server
-	Log *slog.Logger
-	// Network connects the servers; nil: one server alone, or those that Transport connects.
-	Network Network
-	// Transport is what connects them instead.
-	Transport Transport
-	// Voters are the first members of a cluster that is begun, the same on each of them; none: the log has its members,
-	// or is given them by a leader. Never name them to a server that was a member and has lost its log.
-	Voters []Voter
-	// Peers are the other servers as they are known now, asked for what this one's log has lost; nil: there are none.
-	Peers func() []Peer
-	// SegmentSize of the write-ahead log, in bytes, allocated in advance.
-	SegmentSize int
-	// Reserve is how much of the disk must stay free for work that only releases; with less, new work is refused.
-	Reserve uint64
-	// SnapshotThreshold is after how many entries the state is written to a snapshot; TrailingLogs how many of those
-	// are kept in the log all the same.
-	SnapshotThreshold, TrailingLogs uint64
-	// SnapshotBytes and SnapshotAge have the state written as soon as the entries since the last snapshot hold so many
-	// bytes, or the first of them is so old: what a start has to apply is bounded by its size and, of a quiet server,
-	// by its age.
-	SnapshotBytes uint64
-	SnapshotAge   time.Duration
-	// interval is how often Raft looks whether a snapshot is due; 0: 30 s.
-	interval time.Duration
-}
-
-// Defaults of Config.
-const (
-	DefaultSegmentSize       = 16 << 20
-	DefaultReserve           = 64 << 20
-	DefaultSnapshotThreshold = 8192
-	DefaultTrailingLogs      = 10240
-	DefaultSnapshotBytes     = 8 << 20
-	DefaultSnapshotAge       = 10 * time.Minute
-	defaultInterval          = 30 * time.Second
-)
-
-// silence is how long a follower hears nothing of its leader, at least, before it asks to be voted for, and a candidate
-// waits before it asks again; up to twice as long, by chance. When the first to ask knows less than the other, which
-// still believes in the leader, both pass: a leader that dies is followed within 3 s then, too.
-const silence = 700 * time.Millisecond
-
-// The time-outs of a lone voter: it needs nobody's answer, so waiting longer for one only delays the start.
-const (
-	loneTimeout  = 50 * time.Millisecond
-	maxAppend    = 512
-	closeTimeout = 10 * time.Second
-)
-
-func (c Config) withDefaults() Config {
-	if c.SegmentSize <= 0 {
-		c.SegmentSize = DefaultSegmentSize
-	}
-	if c.Peers == nil {
-		c.Peers = func() []Peer { return nil }
-	}
-	if c.Reserve == 0 {
-		c.Reserve = DefaultReserve
-	}
-	if c.SnapshotThreshold == 0 {
-		c.SnapshotThreshold = DefaultSnapshotThreshold
-	}
-	if c.TrailingLogs == 0 {
-		c.TrailingLogs = DefaultTrailingLogs
-	}
-	c.SnapshotBytes = cmp.Or(c.SnapshotBytes, DefaultSnapshotBytes)
-	c.SnapshotAge = cmp.Or(c.SnapshotAge, DefaultSnapshotAge)
-	c.interval = cmp.Or(c.interval, defaultInterval)
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	return c
-}
 
 // Leadership says whether this server leads. Term grows with each time it began to.
 type Leadership struct {
@@ -313,6 +225,10 @@ func (l *Log) set(r *raft.Raft, queue *proposals.Queue, store *guard, snaps *fil
 	l.changed.Notify() // who leads is known from here on, or no more
 }
 
+func (l *Log) proposals(r *raft.Raft, waiters *lifecycle.Group) *proposals.Queue {
+	return &proposals.Queue{Waiters: waiters, Raft: r, Refused: l.closing("propose")}
+}
+
 func (l *Log) unset() { l.set(nil, nil, nil, nil) }
 
 func (l *Log) running() (*raft.Raft, *proposals.Queue, *guard, error) {
@@ -333,84 +249,6 @@ func (l *Log) Leadership() (Leadership, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.term, changed
-}
-
-// Apply brings an entry into the log, waits until it is on disk with a majority and applied, and returns the state
-// machine's result. Entries that are proposed at the same time share one write to disk. When ctx ends first the answer
-// is Timeout: the entry may still be applied. With less than the reserve left on disk it is refused as Exhausted.
-func (l *Log) Apply(ctx context.Context, data []byte) (any, uint64, error) {
-	return l.apply(ctx, data, false)
-}
-
-// ApplyReleasing is Apply for entries that only release something: the reserve is there for them.
-func (l *Log) ApplyReleasing(ctx context.Context, data []byte) (any, uint64, error) {
-	return l.apply(ctx, data, true)
-}
-
-func (l *Log) apply(ctx context.Context, data []byte, releasing bool) (any, uint64, error) {
-	_, queue, store, err := l.running()
-	if err != nil {
-		return nil, 0, err
-	}
-	if err := store.healthy(releasing); err != nil {
-		if fault.Has(err, fault.Exhausted) {
-			l.counters.full.Add(1)
-		}
-		return nil, 0, err
-	}
-	select {
-	case e := <-queue.Add(data, ctx.Done()):
-		return l.ended(e, store)
-	case <-ctx.Done():
-		return nil, 0, fault.Wrap(ctx.Err(), fault.Timeout, "propose", "entry; whether it is applied is not known")
-	}
-}
-
-func (l *Log) ended(e proposals.Result, store *guard) (any, uint64, error) {
-	if e.Refused != nil {
-		return nil, 0, e.Refused
-	}
-	if err := e.Future.Error(); err != nil {
-		return nil, 0, l.failed(err, store)
-	}
-	if err, failed := e.Future.Response().(error); failed {
-		return nil, e.Future.Index(), err
-	}
-	return e.Future.Response(), e.Future.Index(), nil
-}
-
-func (l *Log) proposals(r *raft.Raft, waiters *lifecycle.Group) *proposals.Queue {
-	return &proposals.Queue{
-		Waiters: waiters,
-		Apply:   func(data []byte) raft.ApplyFuture { return r.Apply(data, 0) },
-		Refused: l.closing("propose"),
-	}
-}
-
-func (l *Log) closing(op string) error {
-	return fault.New(fault.Unavailable, op, l.cfg.Dir, "it is being closed")
-}
-
-// failed gives Raft's errors their kinds.
-func (l *Log) failed(err error, store *guard) error {
-	switch {
-	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrRaftShutdown),
-		errors.Is(err, raft.ErrLeadershipTransferInProgress):
-		if sick := store.healthy(true); sick != nil {
-			return sick
-		}
-		return fault.WithHint(fault.Wrap(err, fault.Unavailable, "propose", "entry"),
-			"the entry was not written; try again, when another server leads")
-	case errors.Is(err, raft.ErrLeadershipLost), errors.Is(err, raft.ErrAbortedByRestore):
-		return fault.Wrap(err, fault.Timeout, "propose", "entry; whether it is applied is not known")
-	}
-	return files.Classify(err, "write log", l.cfg.Dir)
-}
-
-// IsDeposed tells whether something failed because this server leads no more. Callers may hear of that by such an error
-// before Leadership says so.
-func IsDeposed(err error) bool {
-	return errors.Is(err, raft.ErrLeadershipLost) || errors.Is(err, raft.ErrNotLeader)
 }
 
 // Barrier waits until everything that was committed before is applied here.

@@ -4,6 +4,7 @@ package proposals
 
 import (
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -18,14 +19,18 @@ const MaxGroups = 4
 // Queue is of entries that are on their way. It works as long as Waiters does, in whose goroutines they are waited for.
 type Queue struct {
 	Waiters *lifecycle.Group
-	// Apply hands an entry to Raft.
-	Apply func(data []byte) raft.ApplyFuture
+	Raft    Applier
 	// Refused is how those end that come when Waiters takes nobody any more.
 	Refused error
 
 	mu     sync.Mutex
 	queue  []*proposal
 	groups int // under way
+}
+
+// Applier is Raft, as far as it takes entries.
+type Applier interface {
+	Apply(data []byte, timeout time.Duration) raft.ApplyFuture
 }
 
 type proposal struct {
@@ -38,6 +43,21 @@ type proposal struct {
 type Result struct {
 	Future  raft.ApplyFuture
 	Refused error
+}
+
+// Answer is the index of the entry and what the state machine says of it, which may be an error. One that is Raft's own
+// goes through failed.
+func (r Result) Answer(failed func(error) error) (value any, index uint64, err error) {
+	if r.Refused != nil {
+		return nil, 0, r.Refused
+	}
+	if err := r.Future.Error(); err != nil {
+		return nil, 0, failed(err)
+	}
+	if err, refused := r.Future.Response().(error); refused {
+		return nil, r.Future.Index(), err
+	}
+	return r.Future.Response(), r.Future.Index(), nil
 }
 
 // Add queues an entry, and brings it into the log with those that wait as it does. It is not begun when its caller has
@@ -81,7 +101,7 @@ func (q *Queue) propose(all []*proposal) {
 		select {
 		case <-p.givenUp:
 		default:
-			futures[i] = q.Apply(p.data)
+			futures[i] = q.Raft.Apply(p.data, 0)
 		}
 	}
 	for i, f := range futures {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/hashicorp/raft"
 
@@ -23,23 +24,25 @@ func (a *applied) Error() error { <-a.end; return nil }
 
 type log struct {
 	Queue
+	mu     sync.Mutex
 	handed []*applied
+}
+
+// Apply implements Applier.
+func (l *log) Apply(data []byte, _ time.Duration) raft.ApplyFuture {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := &applied{data: string(data), end: make(chan struct{})}
+	l.handed = append(l.handed, a)
+	return a
 }
 
 // within runs a test of a log in a bubble: whatever happens by itself has happened after synctest.Wait.
 func within(t *testing.T, test func(t *testing.T, g *lifecycle.Group, l *log)) {
 	synctest.Test(t, func(t *testing.T) {
 		g, _ := lifecycle.NewGroup(t.Context())
-		l := &log{}
-		l.Waiters, l.Refused = g, errors.New("closed")
-		var mu sync.Mutex
-		l.Apply = func(data []byte) raft.ApplyFuture {
-			mu.Lock()
-			defer mu.Unlock()
-			a := &applied{data: string(data), end: make(chan struct{})}
-			l.handed = append(l.handed, a)
-			return a
-		}
+		l := &log{Queue: Queue{Waiters: g, Refused: errors.New("closed")}}
+		l.Raft = l
 		defer func() {
 			for _, a := range l.handed {
 				close(a.end)

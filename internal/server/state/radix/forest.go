@@ -1,9 +1,6 @@
 package radix
 
-import (
-	"iter"
-	"slices"
-)
+import "slices"
 
 // Forest is trees that are committed together.
 type Forest []Tree
@@ -61,45 +58,3 @@ func (x *ForestTxn) Commit(show func(Forest)) {
 		}
 	}
 }
-
-// From yields what is filed under keys that are not below one, in their order. It is known what they are.
-func From[T any](t Tree, key string) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		t.root.from(key, func(o any) bool { return yield(o.(*T)) })
-	}
-}
-
-// Below yields what is filed under keys with a prefix, in their order.
-func Below[T any](t Tree, prefix string) iter.Seq[*T] {
-	return func(yield func(*T) bool) {
-		if n, _ := t.below(prefix); n != nil {
-			n.walk(func(o any) bool { return yield(o.(*T)) })
-		}
-	}
-}
-
-// atOnce is how many objects a reader of a tree that is being made is handed as they are. For more the tree is kept as
-// it is, and what is written next copies it again.
-const atOnce = 32
-
-// BelowNow is Below of a tree that is being made, as it is now: what is written afterwards does not disturb it.
-func BelowNow[T any](x *Txn, prefix string) iter.Seq[*T] {
-	n, _ := x.Newest().below(prefix)
-	if n == nil {
-		return nothing[T]
-	}
-	var few []*T
-	all := true
-	n.walk(func(o any) bool {
-		if all = len(few) < atOnce; all {
-			few = append(few, o.(*T))
-		}
-		return all
-	})
-	if all {
-		return slices.Values(few)
-	}
-	return Below[T](x.Tree(), prefix)
-}
-
-func nothing[T any](func(*T) bool) {}

@@ -3,7 +3,10 @@
 // that part is another. Only package state imports it.
 package radix
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 // Tree is a tree as it was when it was committed. The zero value is not one; New makes an empty one.
 type Tree struct{ root *node }
@@ -111,6 +114,15 @@ func (t Tree) WatchPrefix(prefix string) <-chan struct{} {
 	return nearest.signal.watch()
 }
 
+// Below yields what is filed under keys with a prefix, in their order.
+func Below[T any](t Tree, prefix string) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		if n, _ := t.below(prefix); n != nil {
+			n.walk(func(o any) bool { return yield(o.(*T)) })
+		}
+	}
+}
+
 func (n *node) walk(yield func(any) bool) bool {
 	if n.leaf != nil && !yield(n.leaf.object) {
 		return false
@@ -121,6 +133,13 @@ func (n *node) walk(yield func(any) bool) bool {
 		}
 	}
 	return true
+}
+
+// From yields what is filed under keys that are not below one, in their order. It is known what they are.
+func From[T any](t Tree, key string) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		t.root.from(key, func(o any) bool { return yield(o.(*T)) })
+	}
 }
 
 // from is walk of what is not below what is left of a key.

@@ -2,6 +2,7 @@ package radix
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strings"
 )
@@ -27,6 +28,32 @@ func (x *Txn) Tree() Tree {
 	x.by = &edit{}
 	return Tree{x.root}
 }
+
+// atOnce is how many objects a reader of a tree that is being made is handed as they are. For more the tree is kept as
+// it is, and what is written next copies it again.
+const atOnce = 32
+
+// BelowNow is Below of a tree that is being made, as it is now: what is written afterwards does not disturb it.
+func BelowNow[T any](x *Txn, prefix string) iter.Seq[*T] {
+	n, _ := x.Newest().below(prefix)
+	if n == nil {
+		return nothing[T]
+	}
+	var few []*T
+	all := true
+	n.walk(func(o any) bool {
+		if all = len(few) < atOnce; all {
+			few = append(few, o.(*T))
+		}
+		return all
+	})
+	if all {
+		return slices.Values(few)
+	}
+	return Below[T](x.Tree(), prefix)
+}
+
+func nothing[T any](func(*T) bool) {}
 
 // Notify tells those who watch what is another in the tree that was made. It is called when everybody can see that.
 func (x *Txn) Notify() {
