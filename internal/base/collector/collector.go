@@ -1,5 +1,5 @@
-// Package collector owns how much memory the garbage collector may spare itself work with. It is of the whole process:
-// the program alone has it paced, for an agent, of which much is asked at times.
+// Package collector owns how much memory the garbage collector may spare itself work with, and in which pages that
+// lies. It is of the whole process: the program alone has it paced, for an agent, of which much is asked at times.
 package collector
 
 import (
@@ -26,11 +26,12 @@ const (
 // spare bounds the memory that fewer collections may take beyond the usual, on any machine and as a share of this
 // one's.
 const (
-	spare      = 256 << 20
-	spareShare = 32
+	spare      = 1 << 30
+	spareShare = 16
 )
 
-// Pacer lets a program that is busy collect more seldom, and take more memory for that, as long as it is.
+// Pacer lets a program that is busy collect more seldom, and take more memory for that, as long as it is. The heap lies
+// in huge pages, until it has shrunk.
 type Pacer struct {
 	Interval time.Duration // between looks
 	percent  int
@@ -61,6 +62,7 @@ func (p *Pacer) Run(ctx context.Context) error {
 		return nil
 	}
 	defer debug.SetGCPercent(usual)
+	heap := ahead(2 * p.spare) // collections are spared as long as no more lives than that
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	last, _ := seen()
@@ -79,8 +81,12 @@ func (p *Pacer) Run(ctx context.Context) error {
 		raised := p.percent > usual
 		p.percent = next
 		debug.SetGCPercent(next)
-		if raised && next == usual {
-			debug.FreeOSMemory() // what the last collections left would stay for minutes
+		switch {
+		case raised && next == usual:
+			heap.advise(unix.MADV_NOHUGEPAGE) // else the kernel makes whole ones of what is left in each
+			debug.FreeOSMemory()              // what the last collections left would stay for minutes
+		case !raised:
+			heap.advise(unix.MADV_HUGEPAGE)
 		}
 	}
 }

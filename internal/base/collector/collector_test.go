@@ -2,9 +2,16 @@ package collector
 
 import (
 	"context"
+	"os"
+	"runtime/debug"
 	"runtime/metrics"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"berth/internal/base/lifecycle"
 )
@@ -19,9 +26,10 @@ func TestABusyProgramCollectsMoreSeldom(t *testing.T) {
 		want   int
 	}{
 		{"a small one", 16 << 30, 20 << 20, 400},
-		{"one that lives of a hundred", 16 << 30, 100 << 20, 256},
+		{"one that lives of some hundred", 16 << 30, 400 << 20, 256},
 		{"a large one", 16 << 30, 1 << 30, 100},
-		{"a machine of a GiB", 1 << 30, 20 << 20, 160},
+		{"a very large machine", 1 << 40, 400 << 20, 256},
+		{"a machine of a GiB", 1 << 30, 40 << 20, 160},
 		{"a machine that does not say", 0, 20 << 20, 100},
 		{"one of which nothing lives", 16 << 30, 0, 400},
 	} {
@@ -76,12 +84,73 @@ func TestTheCollectorFollows(t *testing.T) {
 	p.Interval = 20 * time.Millisecond
 	g.Go("collector", func() error { return p.Run(ctx) })
 	until("garbage", 50, func() bool { return percent() > usual })
+	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage"); err != nil {
+		t.Skip("this kernel has no huge pages that are asked for; the percentages were followed so far")
+	}
+	until("garbage", 0, func() bool { return flagged(t, "hg") >= p.spare })
 	kept = nil
 	until("calm", 0, func() bool { return percent() == usual })
+	until("calm", 0, func() bool { return flagged(t, "nh") >= p.spare }) // the advice follows
 	until("garbage again", 50, func() bool { return percent() > usual })
+	until("garbage again", 50, func() bool { return flagged(t, "hg") >= p.spare })
 	g.Stop()
 	if err := g.Wait(); err != nil || percent() != usual {
 		t.Errorf("%v, %d percent at the end", err, percent())
+	}
+}
+
+// flagged is how much memory of this process the kernel treats as a flag of its says: hg, with huge pages; nh, without.
+func flagged(t *testing.T, flag string) (size uint64) {
+	t.Helper()
+	all, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := uint64(0)
+	for line := range strings.Lines(string(all)) {
+		switch words := strings.Fields(line); words[0] {
+		case "Size:":
+			if of, err = strconv.ParseUint(words[1], 10, 64); err != nil {
+				t.Fatal(err)
+			}
+		case "VmFlags:":
+			if slices.Contains(words, flag) {
+				size += of << 10
+			}
+		}
+	}
+	return size
+}
+
+// Given a process whose address space is counted, then no more of it is taken than is used.
+func TestWhereAddressSpaceIsCountedNoneIsTakenAhead(t *testing.T) {
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &before); err != nil {
+		t.Fatal(err)
+	}
+	limited := before
+	limited.Cur = 1 << 50
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &limited); err != nil {
+		t.Fatal(err)
+	}
+	got := ahead(8 * hugePage)
+	if err := unix.Setrlimit(unix.RLIMIT_AS, &before); err != nil {
+		t.Fatal(err)
+	}
+	if got != (pages{}) {
+		t.Errorf("%+v were taken", got)
+	}
+	limit := debug.SetMemoryLimit(1 << 40)
+	got = ahead(8 * hugePage)
+	debug.SetMemoryLimit(limit)
+	if got != (pages{}) {
+		t.Errorf("%+v were taken beside a limit of memory", got)
+	}
+	if counted() {
+		t.Skip("address space is counted on this machine")
+	}
+	if got := ahead(8 * hugePage); got.size < 7*hugePage || got.from%hugePage != 0 || got.size%hugePage != 0 {
+		t.Errorf("%+v of %d bytes", got, 8*hugePage)
 	}
 }
 
