@@ -1,6 +1,7 @@
 package memnet
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"os"
@@ -27,7 +28,7 @@ type direction struct {
 	hold func() <-chan struct{}
 
 	mu      sync.Mutex
-	data    []byte
+	data    bytes.Buffer
 	over    bool // the reader has closed
 	ended   bool // the writer has closed
 	changed chan struct{}
@@ -84,11 +85,10 @@ func (d *direction) look(p []byte, held <-chan struct{}) (n int, done bool, err 
 		return 0, true, io.ErrClosedPipe
 	case d.read.passed():
 		return 0, true, os.ErrDeadlineExceeded
-	case held == nil && len(d.data) > 0:
-		n = copy(p, d.data)
-		d.data = d.data[n:]
+	case held == nil && d.data.Len() > 0:
+		n, err = d.data.Read(p)
 		d.change()
-		return n, true, nil
+		return n, true, err
 	case held == nil && d.ended:
 		return 0, true, io.EOF
 	}
@@ -118,10 +118,10 @@ func (d *direction) put(p []byte, held <-chan struct{}) (n int, done bool, err e
 	case d.over:
 		return len(p), true, nil
 	}
-	if n = min(buffered-len(d.data), len(p)); n > 0 || len(p) == 0 {
-		d.data = append(d.data, p[:n]...)
+	if n = min(buffered-d.data.Len(), len(p)); n > 0 || len(p) == 0 {
+		n, err = d.data.Write(p[:n])
 		d.change()
-		return n, n == len(p), nil
+		return n, n == len(p), err
 	}
 	d.wait(d.write, held)
 	return 0, false, nil
