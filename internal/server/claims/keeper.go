@@ -82,7 +82,7 @@ func (k *Keeper) watch(ctx context.Context) error {
 			plugins = at
 			k.markAll(s)
 		}
-		for _, n := range news {
+		for n := range news {
 			if n.Staging.ExternalID != "" {
 				k.loop.Mark(n.Staging)
 			}

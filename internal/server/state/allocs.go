@@ -79,9 +79,7 @@ func (s *Snap) JobOf(w *Watch, a *alloc.Alloc) *job.Job {
 
 // PutAlloc stores an alloc. The caller decides AllocModifyIndex: it counts changes by the servers alone.
 func (tx *Tx) PutAlloc(a *alloc.Alloc) {
-	old := tx.Alloc(nil, a.ID)
-	allocs.put(tx, a)
-	recount(&tx.Snap, old, a)
+	recount(&tx.Snap, allocs.put(tx, a), a)
 }
 
 // DeleteAlloc forgets an alloc.
@@ -102,19 +100,22 @@ func recount(s *Snap, old, now *alloc.Alloc) {
 	}
 	if old != nil {
 		one := standing.One(old)
-		was := standings.get(s, nil, standingKey(one.Of))
+		key := standingKey(one.Of)
+		was := standings.get(s, nil, key)
 		if next := was.Less(one); next.Allocs > 0 {
-			standings.insert(s.own, &next)
+			standings.file(s.own, string(key), was, &next)
 		} else {
 			standings.remove(s.own, was)
 		}
 	}
 	if now != nil {
 		next := standing.One(now)
-		if was := standings.get(s, nil, standingKey(next.Of)); was != nil {
+		key := standingKey(next.Of)
+		was := standings.get(s, nil, key)
+		if was != nil {
 			next = was.And(next)
 		}
-		standings.insert(s.own, &next)
+		standings.file(s.own, string(key), was, &next)
 	}
 }
 

@@ -21,7 +21,7 @@ var claims = &table[volume.Claim]{
 	},
 	stamp:    stamping(func(o *volume.Claim) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(c *volume.Claim) uint64 { return c.ModifyIndex },
-	news:     func(c *volume.Claim) []News { return newsOf(c.Staging()) },
+	news:     about((*volume.Claim).Staging),
 }
 
 func claimKey(k volume.ClaimKey) Key {

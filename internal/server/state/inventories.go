@@ -21,7 +21,7 @@ var (
 		},
 		stamp:    stamping(func(o *Inventory) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 		modified: func(i *Inventory) uint64 { return i.ModifyIndex },
-		news:     func(i *Inventory) []News { return newsOf(i.Entry.StagingKey) },
+		news:     about(func(i *Inventory) volume.StagingKey { return i.Entry.StagingKey }),
 	}
 	inventoryHeads = &table[InventoryHead]{
 		name:     "inventory_heads",
@@ -29,7 +29,7 @@ var (
 		indexes:  []index[InventoryHead]{one(byUnknown, unknownOf)},
 		stamp:    stamping(func(o *InventoryHead) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 		modified: func(h *InventoryHead) uint64 { return h.ModifyIndex },
-		news:     func(*InventoryHead) []News { return nil }, // PutInventoryHead knows
+		news:     func(*Tx, *InventoryHead) {}, // PutInventoryHead knows
 	}
 )
 
@@ -103,13 +103,13 @@ func (tx *Tx) PutInventoryHead(h *InventoryHead) {
 		return
 	}
 	for a := range tx.AttachmentsByNode(nil, h.Node) { // what a node cannot name stands in the way of all of these
-		tx.tell(newsOf(a.Staging()))
+		tx.tell(News{Staging: a.Staging()})
 	}
 	for v := range volumes.scan(&tx.Snap, nil, "") { // and of whatever is staged there by its path
 		if slices.ContainsFunc(append(slices.Clone(before), h.Unknown...), func(u volume.UnknownMount) bool {
 			return u.Stages(v.Staging())
 		}) {
-			tx.tell(newsOf(v.Staging()))
+			tx.tell(News{Staging: v.Staging()})
 		}
 	}
 }

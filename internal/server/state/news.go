@@ -1,6 +1,10 @@
 package state
 
-import "berth/internal/model/volume"
+import (
+	"iter"
+
+	"berth/internal/model/volume"
+)
 
 // News names something of storage that was written or removed: a volume's record, a provider's volume about which
 // something was, or a snapshot. What is not set is not meant.
@@ -17,19 +21,23 @@ type Cursor struct {
 }
 
 // News returns what was written since the cursor was here last, and moves it on. Not known: that reaches back further
-// than what is remembered, or to another state; then everything may have changed. The watch sees the next news.
-func (s *Snap) News(w *Watch, c *Cursor) (news []News, known bool) {
+// than what is remembered, or to another state; then everything may have changed. What was written often may come as often. The watch sees the next
+// news.
+func (s *Snap) News(w *Watch, c *Cursor) (news iter.Seq[News], known bool) {
 	for _, t := range tables {
 		t.watchNews(s, w)
 	}
-	end := s.Index() + 1
-	if news, known = s.gen.news.Between(c.next, end); c.gen != s.gen {
-		news, known = nil, false
+	was := *c
+	*c = Cursor{gen: s.gen, next: s.Index() + 1}
+	if was.gen != s.gen {
+		return func(func(News) bool) {}, false
 	}
-	c.gen, c.next = s.gen, end
-	return news, known
+	return s.gen.news.Between(was.next, c.next)
 }
 
-func (tx *Tx) tell(news []News) { tx.news.Add(tx.stamp.Index, news) }
+func (tx *Tx) tell(n News) { tx.news.Add(tx.stamp.Index, n) }
 
-func newsOf(k volume.StagingKey) []News { return []News{{Staging: k}} }
+// about makes the news of a table whose objects concern a provider's volume.
+func about[T any](key func(*T) volume.StagingKey) func(*Tx, *T) {
+	return func(tx *Tx, o *T) { tx.tell(News{Staging: key(o)}) }
+}

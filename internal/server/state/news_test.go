@@ -1,6 +1,7 @@
 package state_test
 
 import (
+	"slices"
 	"testing"
 
 	"berth/internal/base/ids"
@@ -9,7 +10,7 @@ import (
 )
 
 // TestNewsAreWhatWasWritten: whoever reads the news hears of everything that was written about storage since, of what
-// was removed too, once, and of nothing else. One who has read nothing, or comes back after too much, hears that
+// was removed too, and of nothing else. One who has read nothing, or comes back after too much, hears that
 // anything may have changed.
 func TestNewsAreWhatWasWritten(t *testing.T) {
 	store := state.New()
@@ -35,7 +36,8 @@ func TestNewsAreWhatWasWritten(t *testing.T) {
 	var c state.Cursor
 	read := func(want ...volume.StagingKey) {
 		t.Helper()
-		news, known := store.Snapshot().News(nil, &c)
+		seq, known := store.Snapshot().News(nil, &c)
+		news := slices.Collect(seq)
 		if !known || len(news) != len(want) {
 			t.Fatalf("news %+v, known %v, want %+v", news, known, want)
 		}
@@ -54,13 +56,15 @@ func TestNewsAreWhatWasWritten(t *testing.T) {
 	write(func(tx *state.Tx) { tx.PutClaim(claim(1)) })
 	old := store.Snapshot()
 	write(func(tx *state.Tx) { tx.DeleteClaim(claim(0).Key()) })
-	if news, known := old.News(nil, &c); !known || len(news) != 2 || news[0].Staging != key(1) {
+	seq, known := old.News(nil, &c)
+	if news := slices.Collect(seq); !known || len(news) != 3 || news[0].Staging != key(1) || news[2] != news[0] {
 		t.Errorf("an older snapshot has the news %+v, known %v", news, known)
 	}
 	read(key(0))
 	read()
 	w := state.NewWatch()
-	if news, _ := store.Snapshot().News(w, &c); len(news) != 0 {
+	seq, _ = store.Snapshot().News(w, &c)
+	if news := slices.Collect(seq); len(news) != 0 {
 		t.Errorf("news: %+v", news)
 	}
 	write(func(tx *state.Tx) { tx.DeleteClaim(claim(1).Key()) })

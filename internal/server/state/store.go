@@ -21,6 +21,7 @@ type generation struct {
 	trees     atomic.Pointer[radix.Forest]
 	abandoned chan struct{}
 	news      newsfeed.Feed[News]
+	heard     newsfeed.News[News] // memory for those of the transaction that is under way
 	changes   changes.Feed
 }
 

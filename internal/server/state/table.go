@@ -20,8 +20,8 @@ type table[T any] struct {
 	stamp func(now, old *T, index uint64)
 	// modified reads the modify index.
 	modified func(*T) uint64
-	// news says what storage keepers are to look at when an object is written or removed; nil: nothing.
-	news func(*T) []News
+	// news tells what storage keepers are to look at when an object is written or removed; nil: nothing.
+	news func(*Tx, *T)
 
 	first int // of its trees
 }
@@ -152,10 +152,10 @@ func (t *table[T]) iterate(s *Snap, w *Watch, index string, prefix Key) iter.Seq
 	return radix.Below[T](s.trees[at], string(prefix))
 }
 
-// put files an object, which the store owns from here on.
-func (t *table[T]) put(tx *Tx, o *T) {
+// put files an object, which the store owns from here on, and returns the one whose place it takes, or nil.
+func (t *table[T]) put(tx *Tx, o *T) (old *T) {
 	key := t.key(o)
-	old := t.get(&tx.Snap, nil, key)
+	old = t.get(&tx.Snap, nil, key)
 	if t.stamp != nil {
 		t.stamp(o, old, tx.stamp.Index)
 	}
@@ -165,6 +165,7 @@ func (t *table[T]) put(tx *Tx, o *T) {
 	t.tell(tx, old)
 	t.tell(tx, o)
 	freeze(tx, o)
+	return old
 }
 
 // drop removes an object and tells whether it was there.
@@ -230,7 +231,7 @@ func (t *table[T]) refile(w *radix.ForestTxn, index int, key string, old, now *T
 
 func (t *table[T]) tell(tx *Tx, o *T) {
 	if t.news != nil && o != nil {
-		tx.tell(t.news(o))
+		t.news(tx, o)
 	}
 }
 

@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"berth/internal/server/state/changes"
@@ -34,7 +35,7 @@ func (gen *generation) show(x *radix.ForestTxn) {
 func begin(gen *generation) *Tx {
 	snap := gen.snapshot()
 	snap.own, snap.unfiled = snap.trees.Txn(), unfiled{}
-	return &Tx{Snap: *snap}
+	return &Tx{Snap: *snap, news: gen.heard[:0]}
 }
 
 // Stamp is the command's.
@@ -80,7 +81,8 @@ func (gen *generation) commit(steps []Step, errs []error) (done int) {
 	for _, r := range tx.unfiled { // in any order: each has its place
 		rows.insert(tx.own, r)
 	}
-	tx.gen.news.Add(tx.news)
+	gen.news.Add(slices.Clone(tx.news))
+	gen.heard = tx.news
 	gen.show(tx.own)
 	gen.changes.Add(&tx.changes)
 	verifyFrozen(tx)

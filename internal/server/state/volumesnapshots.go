@@ -24,7 +24,7 @@ var volumeSnapshots = &table[volume.Snapshot]{
 	},
 	stamp:    stamping(func(o *volume.Snapshot) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(v *volume.Snapshot) uint64 { return v.ModifyIndex },
-	news:     func(v *volume.Snapshot) []News { return []News{{Snapshot: v.ID}} },
+	news:     func(tx *Tx, v *volume.Snapshot) { tx.tell(News{Snapshot: v.ID}) },
 }
 
 // VolumeSnapshot returns a snapshot by its record id, or nil.

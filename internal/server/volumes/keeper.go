@@ -110,7 +110,7 @@ func (k *Keeper) watch(ctx context.Context) error {
 		if !known {
 			k.markAll(s)
 		}
-		for _, n := range news {
+		for n := range news {
 			k.look(s, n)
 		}
 		if w.Wait(ctx) != nil {

@@ -29,7 +29,10 @@ func (k *Keeper) nameProviders(ctx context.Context) error {
 		}
 		news, known := s.News(w, &seen)
 		at := s.TableIndex(state.Plugins)
-		missing := slices.ContainsFunc(news, func(n state.News) bool { return nameless(s, n) })
+		missing := false
+		for n := range news {
+			missing = missing || nameless(s, n)
+		}
 		if again || !known || at != plugins || missing {
 			plugins = at
 			if again = !k.nameAll(ctx, s); again {

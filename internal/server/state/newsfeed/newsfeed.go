@@ -4,6 +4,7 @@ package newsfeed
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sync"
 )
@@ -24,53 +25,58 @@ const few = 8
 
 // Add appends what the command of an index, which is none before the last one's, wrote: an object that is written, and
 // what it was before, mostly concern the same.
-func (n *News[T]) Add(index uint64, what []T) {
-	for _, w := range what {
-		last := (*n)[max(0, len(*n)-few):]
-		if !slices.Contains(last, item[T]{index, w}) {
-			*n = append(*n, item[T]{index, w})
-		}
+func (n *News[T]) Add(index uint64, what T) {
+	last := (*n)[max(0, len(*n)-few):]
+	if w := (item[T]{index, what}); !slices.Contains(last, w) {
+		*n = append(*n, w)
 	}
 }
 
 // Feed is what is remembered. The zero value is empty and whole.
 type Feed[T comparable] struct {
 	mu    sync.Mutex
-	items News[T]
+	all   []News[T] // as they were added, none of them empty
+	count int
 	from  uint64 // the first index that is whole
 }
 
 // Add remembers what commands wrote, before anybody can see it.
 func (f *Feed[T]) Add(news News[T]) {
+	if len(news) == 0 {
+		return
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.items = append(f.items, news...)
-	if over := len(f.items) - kept; over > 0 {
-		over += kept / 4 // not at each command
-		f.from = f.items[over-1].index + 1
-		f.items = slices.Delete(f.items, 0, over)
+	f.all = append(f.all, news)
+	f.count += len(news)
+	for f.count > kept {
+		first := f.all[0]
+		f.all[0] = nil // what is forgotten is not kept by the array that it stood in
+		f.all = f.all[1:]
+		f.count -= len(first)
+		f.from = first[len(first)-1].index + 1
 	}
 }
 
-// Between lists the news from an index on and before another one, each once, or tells that they are not remembered.
-func (f *Feed[T]) Between(from, end uint64) (out []T, known bool) {
+// Between yields the news from an index on and before another one, or tells that they are not remembered. What several
+// commands wrote comes as often.
+func (f *Feed[T]) Between(from, end uint64) (news iter.Seq[T], known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if from < f.from {
-		return nil, false
+		return func(func(T) bool) {}, false
 	}
-	first, _ := slices.BinarySearchFunc(f.items, from, func(i item[T], at uint64) int {
-		return cmp.Compare(i.index, at)
+	first, _ := slices.BinarySearchFunc(f.all, from, func(n News[T], at uint64) int {
+		return cmp.Compare(n[len(n)-1].index, at)
 	})
-	seen := map[T]bool{}
-	for _, i := range f.items[first:] {
-		if i.index >= end {
-			break
+	all := slices.Clone(f.all[first:])
+	return func(yield func(T) bool) {
+		for _, some := range all {
+			for _, i := range some {
+				if i.index >= end || i.index >= from && !yield(i.what) {
+					return
+				}
+			}
 		}
-		if !seen[i.what] {
-			seen[i.what] = true
-			out = append(out, i.what)
-		}
-	}
-	return out, true
+	}, true
 }
