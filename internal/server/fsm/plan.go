@@ -91,6 +91,9 @@ func place(tx *state.Tx, st Stamp, a *alloc.Alloc) error {
 	}
 	a.CreateTime = st.Time.UnixNano()
 	tx.PutAlloc(a)
+	if a.PreviousAlloc == "" {
+		return nil
+	}
 	if prev := tx.Alloc(nil, a.PreviousAlloc); prev != nil {
 		n := *prev
 		n.NextAlloc = a.ID

@@ -100,7 +100,7 @@ type envelope struct {
 	Name    string `cbor:"c"`
 	Schema  uint64 `cbor:"s"`
 	Time    int64  `cbor:"t"` // the proposer's, nanoseconds since the epoch
-	Payload []byte `cbor:"p"`
+	Payload lent   `cbor:"p"`
 }
 
 // Encode writes a command as it goes into the log; now is the proposer's time.

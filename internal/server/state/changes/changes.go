@@ -82,6 +82,9 @@ func Note[T any](l *Log, table, key string, old, now *T) {
 		if old != nil {
 			c.Old = old
 		}
+		if l.now.Changes == nil {
+			l.now.Changes = make([]*Change, 0, some)
+		}
 		l.now.Changes = append(l.now.Changes, c)
 		if l.by != nil {
 			l.by[at] = c
@@ -95,6 +98,9 @@ func Note[T any](l *Log, table, key string, old, now *T) {
 
 // object names an object of a table.
 type object struct{ table, key string }
+
+// some is how many changes a command that makes one mostly makes, at most.
+const some = 4
 
 // few is how many changes are searched one by one: most commands have less, and need no map.
 const few = 16

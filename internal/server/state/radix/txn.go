@@ -69,7 +69,11 @@ func (x *Txn) own(n *node) *node {
 		return n
 	}
 	x.gone = append(x.gone, &n.signal)
-	return &node{by: x.by, prefix: n.prefix, leaf: n.leaf, edges: slices.Clone(n.edges)}
+	own := &node{by: x.by, prefix: n.prefix, leaf: n.leaf}
+	if len(n.edges) > 0 {
+		own.edges = append(make([]edge, 0, len(n.edges)+1), n.edges...) // mostly it is to get one more
+	}
+	return own
 }
 
 // Put files an object under a key, in the place of what was there.
@@ -94,10 +98,10 @@ func (x *Txn) PutUnder(first, key string, object any) {
 			common += shared(key, child.prefix[common:])
 		}
 		if common < len(child.prefix) {
-			upper := &node{by: x.by, prefix: child.prefix[:common], edges: make([]edge, 1, 2)}
-			upper.edges[0] = edge{child.prefix[common], child}
+			upper := &fork{node: node{by: x.by, prefix: child.prefix[:common]}}
+			upper.node.edges = append(upper.edges[:0], edge{child.prefix[common], child})
 			child.prefix = child.prefix[common:]
-			child = upper
+			child = &upper.node
 		}
 		n.edges[at].to = child
 		n = child
@@ -112,6 +116,12 @@ func (x *Txn) PutUnder(first, key string, object any) {
 type only struct {
 	node node
 	leaf leaf
+}
+
+// fork is a node with room for two edges, in one piece of memory: that is how trees grow.
+type fork struct {
+	node  node
+	edges [2]edge
 }
 
 // abandon notes that a leaf is not there any more.
