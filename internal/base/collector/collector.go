@@ -62,7 +62,7 @@ func (p *Pacer) Run(ctx context.Context) error {
 		return nil
 	}
 	defer debug.SetGCPercent(usual)
-	heap := ahead(2 * p.spare) // collections are spared as long as no more lives than that
+	heap := theHeap()
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	last, _ := seen()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,10 @@ const hugePage = 2 << 20
 // pages are where the heap grows next, as it is known when the program begins. What is read there at random, as large
 // trees are, is found by far fewer of the processor's entries when it lies in huge pages. Go does not ask for them.
 type pages struct{ from, size uintptr }
+
+// theHeap is taken once: where something was, Go would write zeros first. Collections are spared until as much lives as
+// may be spared, which is as large as the heap becomes by that.
+var theHeap = sync.OnceValue(func() pages { return ahead(2 * spareOf(memory())) })
 
 // ahead has the heap take so many bytes and give them back, and asks for huge pages there: nothing is written to them,
 // so that they take address space alone, and whatever is allocated next lies in them. Where address space is counted it

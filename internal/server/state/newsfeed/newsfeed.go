@@ -58,8 +58,8 @@ func (f *Feed[T]) Add(news News[T]) {
 	}
 }
 
-// Between yields the news from an index on and before another one, or tells that they are not remembered. What several
-// commands wrote comes as often.
+// Between yields the news from an index on, with which some that were added together begin, and before another one; or
+// tells that they are not remembered. What several commands wrote comes as often.
 func (f *Feed[T]) Between(from, end uint64) (news iter.Seq[T], known bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -73,7 +73,7 @@ func (f *Feed[T]) Between(from, end uint64) (news iter.Seq[T], known bool) {
 	return func(yield func(T) bool) {
 		for _, some := range all {
 			for _, i := range some {
-				if i.index >= end || i.index >= from && !yield(i.what) {
+				if i.index >= end || !yield(i.what) {
 					return
 				}
 			}
