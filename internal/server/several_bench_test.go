@@ -183,8 +183,8 @@ func (s *stand) claims(b *testing.B, callers, n int) (took []time.Duration, rate
 	return took, float64(n) / time.Since(begun).Seconds()
 }
 
-// BenchmarkSeveralClaims is the way of a placement with its claim through the log of three servers, whose state grows by
-// what is claimed.
+// BenchmarkSeveralClaims is the way of a placement with its claim through the log of three servers, whose state grows
+// by what is claimed.
 func BenchmarkSeveralClaims(b *testing.B) {
 	for _, bm := range []struct{ callers, n int }{{1, 1000}, {512, 10_000}} {
 		b.Run(fmt.Sprintf("callers=%d", bm.callers), func(b *testing.B) {

@@ -221,6 +221,15 @@ type RescheduleEvent struct {
 	Delay     time.Duration
 }
 
+// ModifyIndexes lists those of allocs.
+func ModifyIndexes(as []*Alloc) []uint64 {
+	out := make([]uint64, len(as))
+	for i, a := range as {
+		out[i] = a.ModifyIndex
+	}
+	return out
+}
+
 // Metric explains a placement or its failure.
 type Metric struct {
 	NodesEvaluated     int            `cbor:",omitzero"`

@@ -109,7 +109,7 @@ func (e *Endpoints) jobAllocs(ctx context.Context, req *wire.JobAllocsRequest) (
 	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		j := s.Job(w, req.Namespace, req.Job)
 		all := slices.Collect(s.AllocsByJob(w, req.Namespace, req.Job))
-		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
+		index := s.ReadIndex(state.Allocs, alloc.ModifyIndexes(all)...)
 		if j != nil && !req.All {
 			all = ofItsJob(j, all)
 		}
@@ -182,7 +182,7 @@ func (e *Endpoints) evalAllocs(ctx context.Context, req *wire.Ref[ids.Eval]) (*w
 	out := &wire.AllocListReply{}
 	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.AllocsByEval(w, req.ID))
-		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
+		index := s.ReadIndex(state.Allocs, alloc.ModifyIndexes(all)...)
 		fillAllocs(s, req.Query, all, out)
 		return index, nil
 	})
@@ -224,7 +224,7 @@ func (e *Endpoints) nodeAllocList(ctx context.Context, req *wire.Ref[ids.Node]) 
 		all := slices.Collect(s.AllocsByNode(w, req.ID))
 		sees := serving.Sees(ctx, acl.ReadJob)
 		all = slices.DeleteFunc(all, func(a *alloc.Alloc) bool { return !sees(a.Namespace) })
-		index := s.ReadIndex(state.Allocs, state.ModifiedAllocs(all)...)
+		index := s.ReadIndex(state.Allocs, alloc.ModifyIndexes(all)...)
 		fillAllocs(s, req.Query, all, out)
 		return index, nil
 	})

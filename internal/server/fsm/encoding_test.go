@@ -24,6 +24,7 @@ import (
 	_ "berth/internal/server/fsm/departure"
 	_ "berth/internal/server/fsm/deployments"
 	_ "berth/internal/server/fsm/driveroptions"
+	"berth/internal/server/fsm/entry"
 	_ "berth/internal/server/fsm/joining"
 	_ "berth/internal/server/fsm/keys"
 	_ "berth/internal/server/fsm/launches"
@@ -139,7 +140,7 @@ func TestTheEncodedFormOfCommandsStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var e fsm.Envelope
+		var e entry.Entry
 		if err := wire.DecodeStrict(data, &e); err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,7 @@ func TestTheEncodedFormOfCommandsStays(t *testing.T) {
 }
 
 func TestAnEntryFromANewerBerthStopsTheMachine(t *testing.T) {
-	data, err := wire.Encode(fsm.Envelope{Name: "from-the-future", Schema: 1, Time: 1, Payload: []byte{0xa0}})
+	data, err := wire.Encode(entry.Entry{Name: "from-the-future", Schema: 1, Time: 1, Payload: []byte{0xa0}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestAnEntryFromANewerBerthStopsTheMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if data, err = wire.Encode(fsm.Envelope{Name: "secret-put", Schema: 1, Time: 1, Payload: payload}); err != nil {
+	if data, err = wire.Encode(entry.Entry{Name: "secret-put", Schema: 1, Time: 1, Payload: payload}); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := fsm.Decode(data); !fault.Has(err, fault.Unsupported) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"berth/internal/base/fault"
+	"berth/internal/server/fsm/entry"
 	"berth/internal/server/state"
 	"berth/internal/wire"
 )
@@ -95,14 +96,6 @@ func KindOf(cmd Command) (Kind, bool) {
 	return k, ok
 }
 
-// envelope is a command in the log.
-type envelope struct {
-	Name    string `cbor:"c"`
-	Schema  uint64 `cbor:"s"`
-	Time    int64  `cbor:"t"` // the proposer's, nanoseconds since the epoch
-	Payload lent   `cbor:"p"`
-}
-
 // Encode writes a command as it goes into the log; now is the proposer's time.
 func Encode(cmd Command, now time.Time) ([]byte, error) {
 	k, ok := KindOf(cmd)
@@ -113,12 +106,12 @@ func Encode(cmd Command, now time.Time) ([]byte, error) {
 	if err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "encode command", k.Name)
 	}
-	return wire.Encode(envelope{Name: k.Name, Schema: k.Schema, Time: now.UnixNano(), Payload: payload})
+	return wire.Encode(entry.Entry{Name: k.Name, Schema: k.Schema, Time: now.UnixNano(), Payload: payload})
 }
 
 // Decode reads a command from the log. It is strict: what this program does not understand is an error.
 func Decode(data []byte) (Command, time.Time, error) {
-	var e envelope
+	var e entry.Entry
 	if err := wire.DecodeStrict(data, &e); err != nil {
 		return nil, time.Time{}, fault.Wrap(err, fault.Internal, "decode a log entry", "")
 	}

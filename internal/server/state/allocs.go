@@ -100,10 +100,9 @@ func recount(s *Snap, old, now *alloc.Alloc) {
 	}
 	if old != nil {
 		one := standing.One(old)
-		key := standingKey(one.Of)
-		was := standings.get(s, nil, key)
+		was := standings.get(s, nil, standingKey(one.Of))
 		if next := was.Less(one); next.Allocs > 0 {
-			standings.file(s.own, string(key), was, &next)
+			standings.insert(s.own, &next)
 		} else {
 			standings.remove(s.own, was)
 		}
@@ -117,13 +116,4 @@ func recount(s *Snap, old, now *alloc.Alloc) {
 		}
 		standings.file(s.own, string(key), was, &next)
 	}
-}
-
-// ModifiedAllocs lists the modify indexes of allocs, for ReadIndex.
-func ModifiedAllocs(as []*alloc.Alloc) []uint64 {
-	out := make([]uint64, len(as))
-	for i, a := range as {
-		out[i] = a.ModifyIndex
-	}
-	return out
 }

@@ -18,7 +18,7 @@ var attachments = &table[volume.Attachment]{
 	},
 	stamp:    stamping(func(o *volume.Attachment) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(a *volume.Attachment) uint64 { return a.ModifyIndex },
-	news:     about((*volume.Attachment).Staging),
+	news:     func(tx *Tx, a *volume.Attachment) { tx.tell(News{Staging: a.Staging()}) },
 }
 
 func attachmentKey(k volume.AttachmentKey) Key { return stagingKey(k.StagingKey).With(string(k.Node)) }

@@ -21,7 +21,7 @@ var claims = &table[volume.Claim]{
 	},
 	stamp:    stamping(func(o *volume.Claim) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(c *volume.Claim) uint64 { return c.ModifyIndex },
-	news:     about((*volume.Claim).Staging),
+	news:     func(tx *Tx, c *volume.Claim) { tx.tell(News{Staging: c.Staging()}) },
 }
 
 func claimKey(k volume.ClaimKey) Key {

@@ -21,7 +21,7 @@ var (
 		},
 		stamp:    stamping(func(o *Inventory) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 		modified: func(i *Inventory) uint64 { return i.ModifyIndex },
-		news:     about(func(i *Inventory) volume.StagingKey { return i.Entry.StagingKey }),
+		news:     func(tx *Tx, i *Inventory) { tx.tell(News{Staging: i.Entry.StagingKey}) },
 	}
 	inventoryHeads = &table[InventoryHead]{
 		name:     "inventory_heads",

@@ -21,8 +21,8 @@ type Cursor struct {
 }
 
 // News returns what was written since the cursor was here last, and moves it on. Not known: that reaches back further
-// than what is remembered, or to another state; then everything may have changed. What was written often may come as often. The watch sees the next
-// news.
+// than what is remembered, or to another state; then everything may have changed. What was written often may come as
+// often. The watch sees the next news.
 func (s *Snap) News(w *Watch, c *Cursor) (news iter.Seq[News], known bool) {
 	for _, t := range tables {
 		t.watchNews(s, w)
@@ -36,8 +36,3 @@ func (s *Snap) News(w *Watch, c *Cursor) (news iter.Seq[News], known bool) {
 }
 
 func (tx *Tx) tell(n News) { tx.news.Add(tx.stamp.Index, n) }
-
-// about makes the news of a table whose objects concern a provider's volume.
-func about[T any](key func(*T) volume.StagingKey) func(*Tx, *T) {
-	return func(tx *Tx, o *T) { tx.tell(News{Staging: key(o)}) }
-}

@@ -10,8 +10,8 @@ import (
 )
 
 // TestNewsAreWhatWasWritten: whoever reads the news hears of everything that was written about storage since, of what
-// was removed too, and of nothing else. One who has read nothing, or comes back after too much, hears that
-// anything may have changed.
+// was removed too, and of nothing else. One who has read nothing, or comes back after too much, hears that anything may
+// have changed.
 func TestNewsAreWhatWasWritten(t *testing.T) {
 	store := state.New()
 	index := uint64(0)

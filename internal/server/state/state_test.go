@@ -122,7 +122,7 @@ func TestTheIndexOfAReadGrowsWithItsAnswerAlone(t *testing.T) {
 	s := New()
 	index := func(ns ids.Namespace, id ids.Job) uint64 {
 		snap := s.Snapshot()
-		return snap.ReadIndex(Allocs, ModifiedAllocs(slices.Collect(snap.AllocsByJob(nil, ns, id)))...)
+		return snap.ReadIndex(Allocs, alloc.ModifyIndexes(slices.Collect(snap.AllocsByJob(nil, ns, id)))...)
 	}
 	if got := index("d", "a"); got != 1 {
 		t.Errorf("of nothing: %d", got)

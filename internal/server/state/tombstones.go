@@ -14,7 +14,7 @@ var tombstones = &table[volume.Tombstone]{
 	key:      func(t *volume.Tombstone) Key { return stagingKey(t.StagingKey) },
 	stamp:    func(now, _ *volume.Tombstone, index uint64) { now.CreateIndex = index },
 	modified: func(t *volume.Tombstone) uint64 { return t.CreateIndex },
-	news:     about(func(t *volume.Tombstone) volume.StagingKey { return t.StagingKey }),
+	news:     func(tx *Tx, t *volume.Tombstone) { tx.tell(News{Staging: t.StagingKey}) },
 }
 
 // Tombstone returns what stays of a provider's volume that was forgotten by force, or nil.

@@ -32,10 +32,7 @@ var volumes = &table[volume.Volume]{
 	},
 	stamp:    stamping(func(o *volume.Volume) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(v *volume.Volume) uint64 { return v.ModifyIndex },
-	news: func(tx *Tx, v *volume.Volume) {
-		tx.tell(News{Volume: v.ID})
-		tx.tell(News{Staging: v.Staging()})
-	},
+	news:     func(tx *Tx, v *volume.Volume) { tx.tell(News{Volume: v.ID}); tx.tell(News{Staging: v.Staging()}) },
 }
 
 func stagingKey(k volume.StagingKey) Key { return KeyOf(string(k.Plugin), k.ExternalID) }

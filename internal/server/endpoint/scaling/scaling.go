@@ -95,7 +95,7 @@ func (e *Endpoints) status(ctx context.Context, req *wire.Ref[ids.Job]) (*wire.O
 		allocs := slices.Collect(s.AllocsByJob(w, j.Namespace, j.ID))
 		events := s.Scalings(w, j.Namespace, j.ID)
 		out.Item = statusOf(j, allocs, events)
-		index := max(j.ModifyIndex, s.ReadIndex(state.Allocs, state.ModifiedAllocs(allocs)...))
+		index := max(j.ModifyIndex, s.ReadIndex(state.Allocs, alloc.ModifyIndexes(allocs)...))
 		if events != nil {
 			index = max(index, events.ModifyIndex)
 		}

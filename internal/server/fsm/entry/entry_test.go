@@ -1,4 +1,4 @@
-package fsm
+package entry
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ func TestWhatIsLentIsTheWholeByteString(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got lent
+		var got Lent
 		if err := wire.DecodeStrict(item, &got); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("of %d bytes %d are read: %v", size, len(got), err)
 		}
@@ -36,7 +36,7 @@ func TestWhatIsNoByteStringIsNotLent(t *testing.T) {
 		"a byte string of no length": {0x5c, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
 		"one that ends in its head":  {0x58},
 	} {
-		var got lent
+		var got Lent
 		if err := got.UnmarshalCBOR(item); err == nil {
 			t.Errorf("%s is read as %x", name, got)
 		}

@@ -1,4 +1,0 @@
-package fsm
-
-// Envelope is a command in the log.
-type Envelope = envelope
