@@ -23,8 +23,8 @@ const (
 	calm = 10
 )
 
-// spare bounds the memory that fewer collections may take beyond the usual, on any machine and as a share of this
-// one's.
+// spare bounds the memory that fewer collections may take beyond the usual, on any machine and as a share of what this
+// process may have.
 const (
 	spare      = 1 << 30
 	spareShare = 16
@@ -43,15 +43,6 @@ type Pacer struct {
 
 // New returns a pacer that looks every second.
 func New() *Pacer { return &Pacer{Interval: time.Second, percent: usual, spare: spareOf(memory())} }
-
-// memory is how much the machine has; 0: it does not say.
-func memory() uint64 {
-	var info unix.Sysinfo_t
-	if unix.Sysinfo(&info) != nil {
-		return 0
-	}
-	return info.Totalram * uint64(info.Unit)
-}
 
 func spareOf(memory uint64) uint64 { return min(spare, memory/spareShare) }
 
