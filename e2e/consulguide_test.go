@@ -11,6 +11,17 @@ import (
 	"berth/internal/testkit/consulagent"
 )
 
+// speaksToConsul is so once the servers have heard of the machine's node since it was configured: until then they know
+// it as it was.
+func (m *machine) speaksToConsul() bool {
+	m.t.Helper()
+	all, _, err := m.api.Nodes().List(m.t.Context(), nil)
+	must(m.t, err)
+	n, _, err := m.api.Nodes().Get(m.t.Context(), all[0].ID, nil)
+	must(m.t, err)
+	return n.Attributes["consul.version"] != ""
+}
+
 // TestTheGuideOfConsulBeginsFromNothing: given a Consul that denies everything and has no token yet, when the commands
 // of the guide are typed in turn, then the agent registers a service by that service's own token, its task asks Consul
 // by one of its own, and both are gone with the job.
@@ -46,6 +57,7 @@ func TestTheGuideOfConsulBeginsFromNothing(t *testing.T) {
 				m.append(strings.Replace(string(config), "{", fmt.Sprintf("{\n  address = %q", c.URL()), 1))
 				m.kill()
 				m.start()
+				m.eventually("the node to be registered with its Consul", m.speaksToConsul)
 			case strings.HasPrefix(line, "consul catalog"):
 				m.eventually("the service in Consul", func() bool {
 					said[line] = m.shell("cd " + dir + "\n" + exports + line)
