@@ -145,11 +145,10 @@ func TestWhereAddressSpaceIsCountedNoneIsTakenAhead(t *testing.T) {
 	if got != (pages{}) {
 		t.Errorf("%+v were taken beside a limit of memory", got)
 	}
-	if counted() {
-		t.Skip("address space is counted on this machine")
-	}
-	if got := ahead(8 * hugePage); got.size < 7*hugePage || got.from%hugePage != 0 || got.size%hugePage != 0 {
-		t.Errorf("%+v of %d bytes", got, 8*hugePage)
+	got = ahead(8 * hugePage)
+	taken := got.size >= 7*hugePage && got.from%hugePage == 0 && got.size%hugePage == 0
+	if nothing := got == (pages{}); taken == counted() || nothing != counted() { // it may be, on this machine
+		t.Errorf("%+v of %d bytes were taken, and it is %v that address space is counted", got, 8*hugePage, counted())
 	}
 }
 
