@@ -4,6 +4,7 @@ package collector
 
 import (
 	"context"
+	"math"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -36,13 +37,22 @@ type Pacer struct {
 	Interval time.Duration // between looks
 	percent  int
 	spare    uint64
+	unused   func() uint64 // what the heap has and neither uses nor has given back
 
 	// Intervals until now, one after another: busy ones, and those without a collection.
 	busy, quiet int
 }
 
 // New returns a pacer that looks every second.
-func New() *Pacer { return &Pacer{Interval: time.Second, percent: usual, spare: spareOf(memory())} }
+func New() *Pacer {
+	return &Pacer{Interval: time.Second, percent: usual, spare: spared(), unused: unused}
+}
+
+// spared is how much this process may take beyond the usual.
+func spared() uint64 {
+	may, _ := memory()
+	return spareOf(may)
+}
 
 func spareOf(memory uint64) uint64 { return min(spare, memory/spareShare) }
 
@@ -54,6 +64,8 @@ func (p *Pacer) Run(ctx context.Context) error {
 	}
 	defer debug.SetGCPercent(usual)
 	heap := theHeap()
+	heap.advise(unix.MADV_HUGEPAGE) // an earlier run may have ended it
+	defer bound(memory())()
 	tick := time.NewTicker(p.Interval)
 	defer tick.Stop()
 	last, _ := seen()
@@ -67,6 +79,10 @@ func (p *Pacer) Run(ctx context.Context) error {
 		next := p.next(collections-last, live)
 		last = collections
 		if next == p.percent {
+			if p.quiet == calm && p.unused() > rest {
+				heap.advise(unix.MADV_NOHUGEPAGE)
+				debug.FreeOSMemory()
+			}
 			continue
 		}
 		raised := p.percent > usual
@@ -80,6 +96,27 @@ func (p *Pacer) Run(ctx context.Context) error {
 			heap.advise(unix.MADV_HUGEPAGE)
 		}
 	}
+}
+
+// bound has the collector work harder before a control group's limit would have the kernel kill the process: below nine
+// tenths of it, for the rest is not the heap's. Where somebody has said a limit, that one stays. The returned function
+// takes it back.
+func bound(may uint64, limited bool) (back func()) {
+	before := debug.SetMemoryLimit(-1)
+	if !limited || before != math.MaxInt64 {
+		return func() {}
+	}
+	debug.SetMemoryLimit(int64(may / 10 * 9))
+	return func() { debug.SetMemoryLimit(before) }
+}
+
+// rest is how much that is not used a program keeps that is calm: more was of something that is over.
+const rest = 64 << 20
+
+func unused() uint64 {
+	s := []metrics.Sample{{Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64()
 }
 
 // next is the percentage for the next interval, after one with so many collections that left so many bytes alive.

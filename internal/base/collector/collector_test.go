@@ -2,6 +2,7 @@ package collector
 
 import (
 	"context"
+	"math"
 	"os"
 	"runtime/debug"
 	"runtime/metrics"
@@ -96,6 +97,67 @@ func TestTheCollectorFollows(t *testing.T) {
 	if err := g.Wait(); err != nil || percent() != usual {
 		t.Errorf("%v, %d percent at the end", err, percent())
 	}
+}
+
+// Given a program that was never busy, when it has been calm for a while, then it gives back what it does not use, if
+// that is much.
+func TestACalmProgramGivesBackWhatItDoesNotUse(t *testing.T) {
+	forced := func() uint64 {
+		s := []metrics.Sample{{Name: "/gc/cycles/forced:gc-cycles"}}
+		metrics.Read(s)
+		return s[0].Value.Uint64()
+	}
+	theHeap() // which collects, too
+	for much, gives := range map[uint64]bool{rest + 1: true, rest: false} {
+		asked := make(chan struct{}, 1)
+		p := New()
+		p.Interval = time.Millisecond
+		p.unused = func() uint64 {
+			select {
+			case asked <- struct{}{}:
+			default:
+			}
+			return much
+		}
+		before := forced()
+		g, ctx := lifecycle.NewGroup(context.Background())
+		g.Go("collector", func() error { return p.Run(ctx) })
+		<-asked
+		g.Stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+		if given := forced() != before; given != gives {
+			t.Errorf("of %d bytes it gave back: %v, want %v", much, given, gives)
+		}
+	}
+	if kept = make([]byte, 8<<20); unused() > 1<<40 {
+		t.Errorf("%d bytes are not used", unused())
+	}
+}
+
+// Given a process whose memory a control group limits, or not, or about which somebody has said a limit, then the
+// collector stays below nine tenths of the group's, where nobody has said another; and in the end it is as it was.
+func TestTheHeapStaysBelowTheLimitOfAControlGroup(t *testing.T) {
+	for _, c := range []struct {
+		said, may, want int64
+		limited         bool
+	}{
+		{math.MaxInt64, 1000 << 20, 900 << 20, true},
+		{math.MaxInt64, 1000 << 20, math.MaxInt64, false},
+		{2 << 30, 1000 << 20, 2 << 30, true},
+	} {
+		debug.SetMemoryLimit(c.said)
+		back := bound(uint64(c.may), c.limited)
+		if got := debug.SetMemoryLimit(-1); got != c.want {
+			t.Errorf("%+v: %d", c, got)
+		}
+		back()
+		if got := debug.SetMemoryLimit(-1); got != c.said {
+			t.Errorf("%+v: %d in the end", c, got)
+		}
+	}
+	debug.SetMemoryLimit(math.MaxInt64)
 }
 
 // flagged is how much memory of this process the kernel treats as a flag of its says: hg, with huge pages; nh, without.

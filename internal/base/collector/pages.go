@@ -22,7 +22,7 @@ type pages struct{ from, size uintptr }
 
 // theHeap is taken once: where something was, Go would write zeros first. Collections are spared until as much lives as
 // may be spared, which is as large as the heap becomes by that.
-var theHeap = sync.OnceValue(func() pages { return ahead(2 * spareOf(memory())) })
+var theHeap = sync.OnceValue(func() pages { return ahead(2 * spared()) })
 
 // ahead has the heap take so many bytes and give them back, and asks for huge pages there: nothing is written to them,
 // so that they take address space alone, and whatever is allocated next lies in them. Where address space is counted it
