@@ -12,6 +12,8 @@ import (
 	"berth/internal/base/redact"
 	"berth/internal/base/storecheck"
 	"berth/internal/client/localstate"
+	"berth/internal/model/trust"
+	"berth/internal/port/credentials"
 	"berth/internal/port/raftlog/files"
 	"berth/internal/server"
 	"berth/internal/server/fsm"
@@ -86,6 +88,39 @@ func TestACheckNamesWhatTheKeyDoesNotOpen(t *testing.T) {
 	if whole || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "db") || !strings.HasSuffix(s.Holds,
 		"4 entries of it sealed") {
 		t.Errorf("whole: %v, %+v", whole, s)
+	}
+}
+
+// Given credentials of a server and of a node that cannot be read, when the directory is checked, then it is not whole,
+// and they are named with the way out: a start would refuse them. Those that are there or missing are no damage.
+func TestACheckReadsCredentials(t *testing.T) {
+	for name, of := range map[string]credentials.Config{
+		"server's credentials": {Dir: "server", Role: trust.Server},
+		"node's credentials":   {Dir: "client", Role: trust.Node},
+	} {
+		dir := t.TempDir()
+		if whole, s := checked(t, dir, name); !whole || s.Holds != "" {
+			t.Errorf("without them: %v, %+v", whole, s)
+		}
+		of.Dir = filepath.Join(dir, of.Dir)
+		if err := os.MkdirAll(of.Dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := credentials.New(of).Open(); err != nil {
+			t.Fatal(err)
+		}
+		whole, s := checked(t, dir, name)
+		if !whole || s.Holds == "" {
+			t.Errorf("with them: %v, %+v", whole, s)
+		}
+		if err := os.Truncate(s.Path, 10); err != nil {
+			t.Fatal(err)
+		}
+		whole, s = checked(t, dir, name)
+		if whole || len(s.Damage) != 1 || !strings.Contains(s.Damage[0], "restore it from a copy") ||
+			!strings.Contains(s.Damage[0], s.Path) {
+			t.Errorf("cut off: %v, %+v", whole, s)
+		}
 	}
 }
 

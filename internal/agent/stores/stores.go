@@ -18,6 +18,8 @@ import (
 	"berth/internal/client/identity"
 	"berth/internal/client/localstate"
 	"berth/internal/httpapi/audit"
+	"berth/internal/model/trust"
+	"berth/internal/port/credentials"
 	"berth/internal/port/raftlog/files"
 	"berth/internal/server"
 	"berth/internal/server/keyring"
@@ -34,6 +36,7 @@ func Check(ctx context.Context, r *storecheck.Report, node identity.Config) {
 	log := checkLog(raft)
 	r.Add(log)
 	r.Add(checkKey(keys, begun))
+	r.Add(checkCredentials("server's credentials", servers, trust.Server))
 	var known *state.Snap // none: a log that is damaged says nothing of keys
 	if log.Holds != "" && len(log.Damage) == 0 {
 		s, made := checkState(servers)
@@ -43,6 +46,7 @@ func Check(ctx context.Context, r *storecheck.Report, node identity.Config) {
 	r.Add(checkRecovery(keys, known))
 	r.Add(checkWaiting(dataDir, keys, begun))
 	r.Add(checkNode(ctx, node))
+	r.Add(checkCredentials("node's credentials", identity.StoreDir(dataDir), trust.Node))
 	r.Add(checkMounts(dataDir))
 	r.Add(checkAudit((*auditlog.Block)(nil).Config(false, dataDir)))
 }
@@ -69,8 +73,8 @@ func checkLog(dir string) storecheck.Store {
 	s.Warnings = storecheck.Texts(found.Warnings...)
 	if found.Dropped > 0 {
 		s.Warnings = append(s.Warnings, fmt.Sprintf(
-			"%d bytes after entry %d are of a write that was cut off, and were never acknowledged",
-			found.Dropped, found.Last))
+			"%d bytes after entry %d are not whole: of a write that was cut off, and never acknowledged, unless the disk "+
+				"has damaged what was written before", found.Dropped, found.Last))
 	}
 	return s
 }
@@ -126,6 +130,16 @@ func checkKey(dir string, begun bool) storecheck.Store {
 	s.Holds = "the root key"
 	_, err := keyring.Open(dir)
 	s.Damage = storecheck.Texts(err)
+	return s
+}
+
+// checkCredentials reads what a server or node shows to others, if it has joined them.
+func checkCredentials(name, dir string, role trust.Role) storecheck.Store {
+	path, there, err := credentials.Check(dir, role)
+	s := storecheck.Store{Name: name, Path: path, Damage: storecheck.Texts(err)}
+	if there {
+		s.Holds = "a key, and what it is known by"
+	}
 	return s
 }
 

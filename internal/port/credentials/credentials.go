@@ -113,21 +113,37 @@ func New(cfg Config) *Credentials {
 func (c *Credentials) Open() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	there, err := c.read()
+	if err == nil && !there {
+		return c.begin()
+	}
+	return err
+}
+
+// Check reads the credentials in a directory, as Open does, and makes none. It returns the path of their file.
+func Check(dir string, role trust.Role) (path string, there bool, err error) {
+	c := New(Config{Dir: dir, Role: role})
+	there, err = c.read()
+	return c.path, there, err
+}
+
+// read takes over what is in the file, if it is there. The caller holds the lock.
+func (c *Credentials) read() (there bool, err error) {
 	data, err := os.ReadFile(c.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return c.begin()
+		return false, nil
 	case err != nil:
-		return fault.Wrap(err, fault.Internal, "read", c.path)
+		return true, fault.Wrap(err, fault.Internal, "read", c.path)
 	}
 	err = json.Unmarshal(data, &c.file)
 	if err == nil {
 		err = c.use()
 	}
 	if err != nil {
-		return c.damaged(err)
+		err = c.damaged(err)
 	}
-	return nil
+	return true, err
 }
 
 func (c *Credentials) damaged(err error) error {

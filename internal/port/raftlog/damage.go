@@ -42,8 +42,9 @@ func (l *Log) dropEnd(f files.Found) error {
 	if f.Dropped == 0 {
 		return nil
 	}
-	l.cfg.Log.Warn("the end of the log was being written when the server ended; it was never acknowledged, and is "+
-		"dropped", "path", files.WALDir(l.cfg.Dir), "bytes", f.Dropped, "last_entry", f.Last)
+	l.cfg.Log.Warn("the end of the log is not whole and is dropped: it was being written when the server ended, "+
+		"and never acknowledged, unless the disk has damaged what was written before",
+		"path", files.WALDir(l.cfg.Dir), "bytes", f.Dropped, "last_entry", f.Last)
 	return f.ClearDropped()
 }
 
