@@ -19,6 +19,9 @@ type TaskCSIPluginConfig struct {
 	// ControllerScope is "cluster" (any controller instance serves any volume; the default) or "node" (only the
 	// instance on a volume's home node does). An addition of Berth; absent when unset.
 	ControllerScope string `json:",omitempty" hcl:"controller_scope"`
+	// MaxParallel is how many calls of one kind the plugin is asked for at once; 0: 10 of a controller, 16 of a node.
+	// An addition of Berth.
+	MaxParallel int `json:",omitempty" hcl:"max_parallel"`
 }
 
 // CSIPlugin is a plugin as the cluster sees it: the sum of its instances.

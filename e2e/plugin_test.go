@@ -27,6 +27,7 @@ type judged struct {
 	driver string
 	argv   []string // of the real plugin, as its task sees it
 	scope  string   // of its controller
+	more   string   // of its csi_plugin block
 	nodes  int      // on which it runs; 0: one
 	crew   *crew    // where they are; nil: there is one
 	faults []string // from the start
@@ -38,12 +39,18 @@ type judged struct {
 // localPlugin runs the bundled plugin as a job like that of anybody, with a driver of choice.
 func (m *machine) localPlugin(id, driver string, flags ...string) *judged {
 	m.t.Helper()
+	return m.localPluginOf(id, driver, flags...).begin()
+}
+
+// localPluginOf is localPlugin before it begins.
+func (m *machine) localPluginOf(id, driver string, flags ...string) *judged {
+	m.t.Helper()
 	m.lend(m.program(), "berth")
 	p := &judged{m: m, id: id, driver: driver, scope: "node"}
 	p.argv = append(
 		[]string{p.see("berth"), "plugin", "local-csi", "--data-dir", p.see("images-" + id), "--node-id",
 			"${node.unique.id}"}, flags...)
-	return p.begin()
+	return p
 }
 
 // begin runs the plugin's job, and has the record judged in the end, after the machine's agent has been stopped.
@@ -127,6 +134,7 @@ job %q {
         mount_dir              = "/csi"
         stage_publish_base_dir = "/local/csi"
         controller_scope       = %q
+        %s
       }
       %s
       resources {
@@ -135,7 +143,8 @@ job %q {
       }
     }
   }
-}`, p.id, volume, p.driver, p.see("csi-proxy"), strings.Join(quoted, ", "), p.id, p.scope, mount)
+}`, p.id, volume, p.driver, p.see("csi-proxy"), strings.Join(quoted, ", "), p.id, p.scope,
+		p.more, mount)
 }
 
 // on is the name of the proxy of a node in the record, where there are several.

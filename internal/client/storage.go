@@ -219,7 +219,11 @@ func (c *Client) reportInventory(ctx context.Context) error {
 func (c *Client) makeControllerCalls(ctx context.Context) error {
 	return c.link.Repeat(ctx, "controller calls", func(ctx context.Context) error {
 		stream, err := wire.NodeControllerCalls.Open(ctx, c.link.Conn(),
-			&wire.ControllerCallsRequest{NodeIdentity: c.link.Identity(), Credits: c.storage.executor.Credits()})
+			&wire.ControllerCallsRequest{
+				NodeIdentity: c.link.Identity(),
+				Credits:      c.storage.executor.Credits(),
+				OwnLimits:    true,
+			})
 		if err != nil {
 			return err
 		}

@@ -345,9 +345,9 @@ type Grant struct {
 // ready here are known from the registration.
 type ControllerCallsRequest struct {
 	NodeIdentity
-	// Credits is how many calls of one plugin the node makes at once, of those that make something and of those that
-	// undo something each. No more are handed to it.
-	Credits int
+	// Credits is how many calls of one plugin are made at once, of those that make and of those that undo something.
+	Credits   int
+	OwnLimits bool // as many are made as the plugin's job says, where it says it
 }
 
 // Kinds of controller calls.

@@ -97,6 +97,57 @@ var suites = []suite{
 			metrics:   quantiles,
 		},
 	}},
+	{pkg: "./internal/testkit/storage", run: "BenchmarkCreate", times: 3, rows: []row{
+		{
+			name:      "Volume created, one after another",
+			benchmark: "Create",
+			unit:      "ms",
+			metrics:   quantiles,
+			p99:       "p99-ms",
+			n:         600,
+		},
+		{
+			name:      "… of it the plugin, asked alone",
+			benchmark: "Create",
+			unit:      "ms",
+			metrics:   []string{"plugin-min-ms", "plugin-p50-ms", "plugin-max-ms"},
+			p99:       "plugin-p99-ms",
+			n:         600,
+		},
+		{
+			name:      "… beyond the plugin's median",
+			benchmark: "Create",
+			unit:      "ms",
+			metrics:   []string{"beyond-min-ms", "beyond-p50-ms", "beyond-max-ms"},
+			n:         600,
+			bar:       bar{text: "plugin + 1.5 ms", median: 1.5},
+		},
+		{
+			name:      "Volumes created in a second, by 16 callers",
+			benchmark: "Create",
+			unit:      "/s",
+			metrics:   []string{"min-a-second", "p50-a-second", "max-a-second"},
+			bar:       bar{text: "≥ 2,000/s", least: 2000},
+		},
+	}},
+	{pkg: "./internal/testkit/storage", run: "BenchmarkStartWithVolumes", times: 20, rows: []row{
+		withVolumes("1 volume", "StartWithVolumes/volumes=1"),
+		withVolumes("8 volumes", "StartWithVolumes/volumes=8"),
+	}},
+	{pkg: "./internal/testkit/storage", run: "BenchmarkUsable", times: 20, rows: []row{{
+		name:      "A plugin listens on its socket → volumes of it can be placed",
+		benchmark: "Usable",
+		unit:      "ms",
+		metrics:   quantiles,
+		bar:       bar{text: "≤ 300 ms", median: 300, high: 300},
+	}}},
+	{pkg: "./internal/testkit/storage", run: "BenchmarkAttachStorm", times: 1, rows: []row{{
+		name:      "1,000 volumes attached at once, 2 s a call, 50 at once: over the ideal of 40 s",
+		benchmark: "AttachStorm",
+		unit:      "times",
+		metrics:   []string{"x-ideal"},
+		bar:       bar{text: "≤ 1.2 times", median: 1.2},
+	}}},
 	{pkg: "./internal/testkit/storage", run: "BenchmarkRelease", times: 1, rows: []row{{
 		name:      "Release of 300 volumes, 200 ms a call, 10 at once: over the ideal of 18 s",
 		benchmark: "Release",
@@ -237,6 +288,17 @@ func byDriver(name string) []row {
 	}
 	slices.SortFunc(out, func(a, b row) int { return strings.Compare(a.benchmark, b.benchmark) })
 	return out
+}
+
+// withVolumes is the start of a task with volumes of a plugin that takes 100 ms a call, without those calls.
+func withVolumes(what, benchmark string) row {
+	return row{
+		name:      "A task with " + what + ", each call 100 ms: registered → API says running, beyond three calls",
+		benchmark: benchmark,
+		unit:      "ms",
+		metrics:   quantiles,
+		bar:       bar{text: "3d + 100 ms, judged without 3d", median: 100},
+	}
 }
 
 // heldBy is the memory of what holds a running alloc.

@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -88,6 +89,7 @@ type Loop[K comparable] struct {
 
 	mu      sync.Mutex
 	groupOf func(K) string
+	width   func(group string) int // 0: Config.Parallel
 	entries map[K]*entry[K]
 	groups  map[string]*group[K] // those with keys that are due or running
 	timed   timeline[K]          // those that wait for a time
@@ -101,6 +103,7 @@ func New[K comparable](cfg Config, work Worker[K]) *Loop[K] {
 		cfg:     cfg.withDefaults(),
 		work:    work,
 		groupOf: func(K) string { return "" },
+		width:   func(string) int { return 0 },
 		entries: make(map[K]*entry[K]),
 		groups:  make(map[string]*group[K]),
 	}
@@ -110,6 +113,13 @@ func New[K comparable](cfg Config, work Worker[K]) *Loop[K] {
 // before the first Mark.
 func (l *Loop[K]) GroupBy(of func(K) string) *Loop[K] {
 	l.groupOf = of
+	return l
+}
+
+// ParallelBy gives groups numbers of workers of their own: of may change what it says, and counts from the next pass
+// that begins; 0 is Config.Parallel. It must not call the loop. Call it before Run.
+func (l *Loop[K]) ParallelBy(of func(group string) int) *Loop[K] {
+	l.width = of
 	return l
 }
 
@@ -229,8 +239,8 @@ func (l *Loop[K]) dispatch(ctx context.Context, g *lifecycle.Group) time.Duratio
 	for l.timed.ready(now) {
 		l.makeDue(l.timed[0])
 	}
-	for _, of := range l.groups {
-		for ctx.Err() == nil && len(of.due) > 0 && of.busy < l.cfg.Parallel {
+	for name, of := range l.groups {
+		for ctx.Err() == nil && len(of.due) > 0 && of.busy < cmp.Or(l.width(name), l.cfg.Parallel) {
 			e := of.due[0]
 			of.due = of.due[1:]
 			e.state = running

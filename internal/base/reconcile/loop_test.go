@@ -5,8 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -298,6 +300,57 @@ func TestAGroupThatHangsHoldsUpNoOther(t *testing.T) {
 		if done != 4 || running != 2 {
 			t.Errorf("%d of 4 keys are done beside a group that hangs, of which %d run", done, running)
 		}
+		g.Stop()
+		if err := g.Wait(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A group of which somebody says how many passes may be made at once has that many, by what is said when one begins.
+func TestAGroupMayHaveMoreOrFewerWorkers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var few atomic.Int64
+		few.Store(1)
+		next := make(chan struct{})
+		loop := reconcile.New(reconcile.Config{Parallel: 3},
+			func(ctx context.Context, key string) (reconcile.Result, error) {
+				select {
+				case <-next:
+				case <-ctx.Done():
+				}
+				return reconcile.Done(), nil
+			}).
+			GroupBy(func(key string) string { return key[:4] }).
+			ParallelBy(func(group string) int {
+				return map[string]int{"many": 5, "few ": int(few.Load())}[group]
+			})
+		g, ctx := lifecycle.NewGroup(t.Context())
+		g.Go("loop", func() error { return loop.Run(ctx) })
+		for _, n := range []string{"1", "2", "3", "4", "5", "6"} {
+			for _, group := range []string{"many", "few ", "rest"} {
+				loop.Mark(group + n)
+			}
+		}
+		are := func(when string, want map[string]int) {
+			t.Helper()
+			synctest.Wait()
+			running := map[string]int{}
+			for _, w := range loop.Pending() {
+				if w.Running {
+					running[w.Key[:4]]++
+				}
+			}
+			if !maps.Equal(running, want) {
+				t.Errorf("%s: %v run, want %v", when, running, want)
+			}
+		}
+		are("at first", map[string]int{"many": 5, "few ": 1, "rest": 3})
+		few.Store(2)
+		loop.Mark("few 7")
+		are("when it may be two", map[string]int{"many": 5, "few ": 2, "rest": 3})
+		close(next)
+		synctest.Wait()
 		g.Stop()
 		if err := g.Wait(); err != nil {
 			t.Error(err)

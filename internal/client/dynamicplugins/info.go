@@ -25,7 +25,9 @@ type Info struct {
 	TaskBase string
 	// HealthTimeout bounds how long the plugin may go without a good probe before its task is restarted.
 	HealthTimeout time.Duration
-	Declared      time.Time
+	// MaxParallel is how many calls of one kind it is asked for at once; 0: as many as a plugin that does not say it.
+	MaxParallel int `cbor:",omitempty"`
+	Declared    time.Time
 	// Attempt is the start of its task: a later one has a higher number, and finds no process of an earlier one.
 	Attempt int
 	// Ended is how the last process of its task ended, if it did before it served; empty: it served, or is the first.

@@ -109,6 +109,7 @@ func (h *CSIPluginSupervisor) declare(t *hook.Task, cfg *job.CSIPluginConfig, p 
 			HostBase:      p.hostBase,
 			TaskBase:      p.taskBase,
 			HealthTimeout: cfg.HealthTimeout,
+			MaxParallel:   cfg.MaxParallel,
 			Declared:      time.Now().UTC(),
 			Attempt:       attempt,
 		})

@@ -366,6 +366,22 @@ func TestTheDirectoriesOfAPluginLieApart(t *testing.T) {
 	}
 }
 
+// A plugin is asked for one call at once at least, and for a thousand at the most; it need not say anything.
+func TestHowManyCallsAPluginTakesAtOnce(t *testing.T) {
+	for most, taken := range map[int]bool{-1: false, 0: true, 1: true, 1000: true, 1001: false} {
+		j := samplejob.New()
+		jobrules.Canonicalize(j, "global", "default")
+		j.TaskGroups[0].Tasks[0].CSIPluginConfig.MaxParallel = most
+		var said string
+		for _, err := range jobrules.Validate(j) {
+			said += err.Error() + "\n"
+		}
+		if refused := strings.Contains(said, "max_parallel must be between 1 and 1000"); refused == taken {
+			t.Errorf("%d: %s", most, said)
+		}
+	}
+}
+
 // Given any JSON that decodes to a job, when it goes the way of a submission, then nothing panics and what passes
 // validation survives its conversion.
 func FuzzSubmission(f *testing.F) {

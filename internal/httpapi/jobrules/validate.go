@@ -377,6 +377,9 @@ func (c *checker) plugin(at string, j *api.Job, p *api.TaskCSIPluginConfig) {
 	if p.ControllerScope != "cluster" && p.ControllerScope != "node" {
 		c.addf("%s: csi_plugin controller_scope must be cluster or node, is %q", at, p.ControllerScope)
 	}
+	if p.MaxParallel < 0 || p.MaxParallel > job.MaxCallsAtOnce {
+		c.addf("%s: csi_plugin max_parallel must be between 1 and %d, is %d", at, job.MaxCallsAtOnce, p.MaxParallel)
+	}
 	if p.HealthTimeout < time.Second {
 		c.addf("%s: csi_plugin health_timeout must be at least 1s", at)
 	}

@@ -342,6 +342,9 @@ const (
 	PluginMonolith   = "monolith"
 )
 
+// MaxCallsAtOnce is the most that a plugin may ask for as CSIPluginConfig.MaxParallel.
+const MaxCallsAtOnce = 1000
+
 // CSIPluginConfig makes a task a CSI plugin.
 type CSIPluginConfig struct {
 	ID                  string
@@ -351,6 +354,8 @@ type CSIPluginConfig struct {
 	HealthTimeout       time.Duration
 	// ControllerScope is "cluster" (any controller serves any volume) or "node" (the one on the volume's home node).
 	ControllerScope string
+	// MaxParallel is how many calls of one kind it is asked for at once; 0: as many as a plugin that does not say it.
+	MaxParallel int `cbor:",omitempty"`
 }
 
 // NodeRole tells whether the plugin acts on the node that it runs on.

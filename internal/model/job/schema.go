@@ -14,6 +14,9 @@ const SchemaCNI = 14
 // it would take the plan for a collision.
 const SchemaSharedPorts = 15
 
+// SchemaCallsAtOnce is the number of the cluster from which on plugins say how many calls they take at once.
+const SchemaCallsAtOnce = 17
+
 // Schema is the lowest schema of a cluster whose servers and nodes all know what the job asks for: older ones would
 // take it for another job. Of what needs 12 or less, those who brought it tell.
 func (j *Job) Schema() uint64 {
@@ -39,6 +42,9 @@ func (j *Job) Schema() uint64 {
 	if j.AsksForCores() {
 		needs = max(needs, SchemaCores)
 	}
+	if j.boundsCalls() {
+		needs = max(needs, SchemaCallsAtOnce)
+	}
 	for _, g := range j.TaskGroups {
 		for _, n := range g.Networks {
 			if n.CNI != nil || strings.HasPrefix(n.Mode, "cni/") {
@@ -50,6 +56,15 @@ func (j *Job) Schema() uint64 {
 		}
 	}
 	return needs
+}
+
+// boundsCalls reports a job with a plugin that says how many calls it takes at once.
+func (j *Job) boundsCalls() bool {
+	return slices.ContainsFunc(j.TaskGroups, func(g *TaskGroup) bool {
+		return slices.ContainsFunc(g.Tasks, func(t *Task) bool {
+			return t.CSIPluginConfig != nil && t.CSIPluginConfig.MaxParallel != 0
+		})
+	})
 }
 
 // NeedsDevices reports a job that older servers would place anywhere, without what it asks for.

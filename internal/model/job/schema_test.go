@@ -23,6 +23,19 @@ func TestWhatAnOlderServerWouldTakeForAnotherJob(t *testing.T) {
 	}
 }
 
+// Given a plugin that says how many calls it takes at once, then every server has to know that; one that does not say
+// it is as it was.
+func TestWhatAnOlderServerWouldTakeForAnotherPlugin(t *testing.T) {
+	for most, want := range map[int]uint64{0: 0, 1: SchemaCallsAtOnce} {
+		j := &Job{TaskGroups: []*TaskGroup{{Tasks: []*Task{
+			{}, {CSIPluginConfig: &CSIPluginConfig{ID: "p", MaxParallel: most}},
+		}}}}
+		if got := j.Schema(); got != want {
+			t.Errorf("%d calls at once need schema %d, want %d", most, got, want)
+		}
+	}
+}
+
 // Given services that older servers would take for others, then the cluster has to be at the schema that knows them.
 func TestWhatAnOlderServerWouldTakeForAnotherService(t *testing.T) {
 	for name, c := range map[string]struct {

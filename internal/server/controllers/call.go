@@ -22,15 +22,11 @@ func (d *Dispatcher) Do(ctx context.Context, node ids.Node, call *wire.Controlle
 	if s == nil {
 		return nil, fault.New(fault.Unavailable, call.Kind, call.Subject, notConnected(node))
 	}
-	slot := d.slot(s, call)
-	select {
-	case slot <- struct{}{}:
-	case <-s.gone:
-		return nil, fault.New(fault.Unavailable, call.Kind, call.Subject, notConnected(node))
-	case <-ctx.Done():
-		return nil, fault.Wrap(ctx.Err(), fault.Unavailable, call.Kind, call.Subject)
+	end, err := d.begin(ctx, node, s, call)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { <-slot }()
+	defer end()
 	results, leave := d.expect(s, call)
 	defer leave()
 	d.owes(node, s, call)
@@ -44,16 +40,6 @@ func (d *Dispatcher) streamOf(node ids.Node) *nodeStream {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.nodes[node]
-}
-
-func (d *Dispatcher) slot(s *nodeStream, call *wire.ControllerCall) chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	key := slotKey{call.Plugin, call.Undoes()}
-	if s.slots[key] == nil {
-		s.slots[key] = make(chan struct{}, s.credits)
-	}
-	return s.slots[key]
 }
 
 // expect registers for a call's result.

@@ -4,7 +4,6 @@
 package controllers
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -57,18 +56,12 @@ type lane struct {
 type nodeStream struct {
 	stream  *wire.Stream[wire.ControllerCall, wire.ControllerResult]
 	send    sync.Mutex
-	credits int
-	slots   map[slotKey]chan struct{}
+	credits Credits
+	slots   map[slotKey]*slots
 	waits   map[callKey]chan *wire.ControllerResult
 	owed    map[callKey]laneKey // handed over and not reported
 	gone    chan struct{}
 	end     sync.Once // closes gone
-}
-
-// slotKey separates plugins, and undoing from making, so that none starves another.
-type slotKey struct {
-	plugin ids.Plugin
-	undo   bool
 }
 
 type callKey struct {
@@ -95,19 +88,17 @@ func (d *Dispatcher) Lead() {
 	clear(d.lost)
 }
 
-// defaultCredits is how many calls of a kind a node makes at once that does not say it.
-const defaultCredits = 10
-
 // Serve holds a node's stream of calls until it ends. Run it as the handler of wire.NodeControllerCalls. A call is
-// handed over only while the node makes fewer than credits calls of its plugin; 0 is the default. A result counts while
-// obeyed returns nil.
+// handed over only while the node makes fewer calls of its plugin than credits says. A result counts while obeyed
+// returns nil.
 func (d *Dispatcher) Serve(
-	node ids.Node, credits int, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult], obeyed func() error,
+	node ids.Node, credits Credits, stream *wire.Stream[wire.ControllerCall, wire.ControllerResult],
+	obeyed func() error,
 ) error {
 	s := &nodeStream{
 		stream:  stream,
-		credits: cmp.Or(max(credits, 0), defaultCredits),
-		slots:   map[slotKey]chan struct{}{},
+		credits: credits,
+		slots:   map[slotKey]*slots{},
 		waits:   map[callKey]chan *wire.ControllerResult{},
 		owed:    map[callKey]laneKey{},
 		gone:    make(chan struct{}),

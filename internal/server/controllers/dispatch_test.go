@@ -33,7 +33,7 @@ func connect(t *testing.T) *line {
 	s, pipe := wire.NewServer(nil), wire.NewPipe()
 	wire.NodeControllerCalls.Serve(s, func(r *wire.ControllerCallsRequest,
 		st *wire.Stream[wire.ControllerCall, wire.ControllerResult]) error {
-		return d.Serve(r.Node, r.Credits, st, func() error { return nil })
+		return d.Serve(r.Node, func(ids.Plugin) int { return r.Credits }, st, func() error { return nil })
 	})
 	g, ctx := lifecycle.NewGroup(context.WithoutCancel(t.Context()))
 	g.Go("serve", func() error { return s.Run(ctx, pipe.Listener()) })

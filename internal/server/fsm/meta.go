@@ -19,7 +19,7 @@ func init() {
 func Schema() uint64 {
 	var highest uint64 = max(network.Schema, job.SchemaBatches, job.SchemaFiles, job.SchemaScaling,
 		job.SchemaDisconnect, job.SchemaCores, job.SchemaSharedPorts,
-		job.SchemaServiceIdentities, job.SchemaSecrets, job.SchemaConsul, job.SchemaMesh,
+		job.SchemaServiceIdentities, job.SchemaSecrets, job.SchemaConsul, job.SchemaMesh, job.SchemaCallsAtOnce,
 		device.Schema, attaching.Schema)
 	for _, k := range Kinds() {
 		highest = max(highest, k.Schema)

@@ -48,6 +48,7 @@ type Config struct {
 	Capacity   int64                       // bytes of the whole backend; 0 gives 100 GiB
 	Mount      Mounting                    // empty gives MountBind for root, MountNothing for others
 	Dir        string                      // where the backend lives: volumes' directories and the state file
+	Memory     bool                        // the state is in memory instead, of this run alone: it costs nothing
 	NodeExpand bool                        // ControllerExpand demands NodeExpand
 	SnapPolls  int                         // a snapshot is ready at the n-th equal CreateSnapshot after the first
 	NotReady   int                         // that many first probes of a run answer ready = false
@@ -150,7 +151,7 @@ func Serve(ctx context.Context, socket string, cfg Config) error {
 	}
 	p := &Plugin{
 		cfg:    cfg,
-		store:  &store{path: filepath.Join(cfg.Dir, "state.json")},
+		store:  newStore(cfg),
 		busy:   map[string]bool{},
 		echoed: map[string]bool{},
 	}

@@ -97,17 +97,14 @@ func (p *Plugin) CreateVolume(_ context.Context, r *pb.CreateVolumeRequest) (*pb
 	}
 	var out *volume
 	err := p.store.update(func(st *state) (err error) {
-		for _, v := range st.Volumes {
-			if v.Name == r.GetName() {
-				if v.Request != args(r) {
-					return status.Errorf(codes.AlreadyExists, "volume %q exists with other arguments", r.GetName())
-				}
-				out = v
-				return nil
-			}
+		if out = st.names[r.GetName()]; out == nil {
+			out, err = p.newVolume(st, r)
+			return err
 		}
-		out, err = p.newVolume(st, r)
-		return err
+		if out.Request != args(r) {
+			return status.Errorf(codes.AlreadyExists, "volume %q exists with other arguments", r.GetName())
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -180,7 +177,7 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 			return nil, status.Error(codes.Internal, err.Error())
 		}
 	}
-	st.Volumes[v.ID] = v
+	st.Volumes[v.ID], st.names[v.Name] = v, v
 	return v, nil
 }
 
@@ -224,6 +221,7 @@ func (p *Plugin) DeleteVolume(_ context.Context, r *pb.DeleteVolumeRequest) (*pb
 			return status.Errorf(codes.FailedPrecondition, "volume %q is in use", v.ID)
 		}
 		delete(st.Volumes, v.ID)
+		delete(st.names, v.Name)
 		if err := os.RemoveAll(p.volumeDir(v.ID)); err != nil {
 			return status.Error(codes.Internal, err.Error())
 		}

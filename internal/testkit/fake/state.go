@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,6 +19,8 @@ type state struct {
 	Volumes   map[string]*volume   `json:"volumes"`
 	Snapshots map[string]*snapshot `json:"snapshots"`
 	Nodes     map[string]nodeFacts `json:"nodes"`
+
+	names map[string]*volume // those of Volumes by name
 }
 
 type nodeFacts struct {
@@ -55,10 +58,29 @@ type snapshot struct {
 }
 
 // store reads and writes the state under a lock that holds across processes.
-type store struct{ path string }
+type store struct {
+	path string
+
+	mu   sync.Mutex
+	held *state // nil: the state is in the file
+}
+
+func newStore(cfg Config) *store {
+	s := &store{path: filepath.Join(cfg.Dir, "state.json")}
+	if cfg.Memory {
+		s.held = &state{}
+		s.held.init()
+	}
+	return s
+}
 
 // update runs fn on the state and keeps what it did, also when it fails: a failing call may have had an effect.
 func (s *store) update(fn func(*state) error) (err error) {
+	if s.held != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return fn(s.held)
+	}
 	lock, err := os.OpenFile(s.path+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return err
@@ -105,6 +127,10 @@ func (st *state) init() {
 	}
 	if st.Nodes == nil {
 		st.Nodes = map[string]nodeFacts{}
+	}
+	st.names = make(map[string]*volume, len(st.Volumes))
+	for _, v := range st.Volumes {
+		st.names[v.Name] = v
 	}
 }
 

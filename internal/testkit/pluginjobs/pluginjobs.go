@@ -48,10 +48,14 @@ func Put(tx *state.Tx, n *node.Node) {
 	}
 }
 
-// Place places an alloc for each instance of a node that has none yet. The node is registered.
-func Place(t testing.TB, p fsm.Proposer, snap func() *state.Snap, on ids.Node, instances []*plugin.Instance) {
+// Place places an alloc for each instance of a node that has none yet. The node is registered. What the plugins' jobs
+// say more is set by say.
+func Place(
+	t testing.TB, p fsm.Proposer, snap func() *state.Snap, on ids.Node, instances []*plugin.Instance,
+	say ...func(*job.CSIPluginConfig),
+) {
 	t.Helper()
-	if err := Try(t.Context(), p, snap, on, instances); err != nil {
+	if err := Try(t.Context(), p, snap, on, instances, say...); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -59,12 +63,16 @@ func Place(t testing.TB, p fsm.Proposer, snap func() *state.Snap, on ids.Node, i
 // Try is Place where the servers may not be there.
 func Try(
 	ctx context.Context, p fsm.Proposer, snap func() *state.Snap, on ids.Node, instances []*plugin.Instance,
+	say ...func(*job.CSIPluginConfig),
 ) error {
 	for _, i := range instances {
 		if snap().Alloc(nil, i.Alloc) != nil {
 			continue
 		}
 		want := jobOf(i.Plugin)
+		for _, more := range say {
+			more(want.TaskGroups[0].Tasks[0].CSIPluginConfig)
+		}
 		if snap().Job(nil, want.Namespace, want.ID) == nil {
 			if _, _, err := p.Propose(ctx, &fsm.JobRegister{Job: want, Seed: ids.New()}); err != nil {
 				return err

@@ -76,6 +76,6 @@ func task() *api.Task {
 		}},
 		VolumeMounts:    []*api.VolumeMount{{Volume: new("data"), Destination: new("/data"), ReadOnly: new(true)}},
 		Lifecycle:       &api.TaskLifecycle{Hook: "prestart", Sidecar: true},
-		CSIPluginConfig: &api.TaskCSIPluginConfig{ID: "p", Type: "node", ControllerScope: "node"},
+		CSIPluginConfig: &api.TaskCSIPluginConfig{ID: "p", Type: "node", ControllerScope: "node", MaxParallel: 3},
 	}
 }

@@ -18,6 +18,7 @@ job "local-csi" {
         stage_publish_base_dir = "/local/csi"
         health_timeout         = "45s"
         controller_scope       = "node"
+        max_parallel           = 50
       }
 
       resources {

@@ -4,6 +4,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -35,7 +36,8 @@ type NodeExpander interface {
 type Config struct {
 	Plugins instance.Plugins
 	Node    NodeExpander
-	// Parallel is how many calls of one kind (attaching or detaching) run at once per plugin; 0: 10.
+	// Parallel is how many calls of one kind (attaching or detaching) run at once of a plugin whose job does not say
+	// it; 0: 10.
 	Parallel int
 	// Clock counts the time of calls as the servers do, suspends included; nil: Go's clock alone.
 	Clock *bootclock.Clock
@@ -45,7 +47,7 @@ type Config struct {
 // Executor makes controller calls.
 type Executor struct{ cfg Config }
 
-// Credits is how many calls of one kind it makes at once per plugin.
+// Credits is how many calls of one kind it makes at once of a plugin whose job does not say it.
 func (x *Executor) Credits() int { return x.cfg.Parallel }
 
 // New returns an executor that does nothing before Serve.
@@ -134,7 +136,7 @@ func (s *stream) take(ctx context.Context, w wire.ControllerCall) error {
 	}
 	vol := volume.StagingKey{Plugin: w.Plugin, ExternalID: w.ExternalID()}
 	kind := kindKey{string(w.Plugin), w.Undoes()}
-	if old != nil || s.vols[vol] || s.busy[kind] >= s.x.cfg.Parallel {
+	if old != nil || s.vols[vol] || s.busy[kind] >= s.x.atOnce(w.Plugin) {
 		return s.report(&wire.ControllerResult{
 			Kind:       w.Kind,
 			Subject:    w.Subject,
@@ -158,6 +160,10 @@ func (s *stream) take(ctx context.Context, w wire.ControllerCall) error {
 		s.vols[vol] = true
 	}
 	return nil
+}
+
+func (x *Executor) atOnce(id ids.Plugin) int {
+	return cmp.Or(x.cfg.Plugins.AtOnce(id, plugin.RoleController), x.cfg.Parallel)
 }
 
 // run makes one call and reports its end.

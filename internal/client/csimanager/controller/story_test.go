@@ -44,9 +44,10 @@ type bench struct {
 	clock   *bootclock.Clock
 	boot    atomic.Int64 // the machine's time since boot, by which clock goes
 
-	mu   sync.Mutex
-	gone bool
-	hold *hold // of the next use of the plugin
+	mu     sync.Mutex
+	gone   bool
+	hold   *hold // of the next use of the plugin
+	atOnce int   // as the plugin's job says
 }
 
 // hold keeps a call from the plugin until it is released.
@@ -102,6 +103,23 @@ func (b *bench) Use(ids.Plugin, plugin.Role) (*instance.Connection, error) {
 
 // Changed implements instance.Plugins.
 func (*bench) Changed() <-chan struct{} { return nil }
+
+// AtOnce implements instance.Plugins.
+func (b *bench) AtOnce(_ ids.Plugin, role plugin.Role) int {
+	if role != plugin.RoleController {
+		b.t.Errorf("asked for the role %s", role)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.atOnce
+}
+
+// says changes how many calls the plugin takes at once.
+func (b *bench) says(atOnce int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.atOnce = atOnce
+}
 
 // WantSize implements controller.NodeExpander.
 func (*bench) WantSize(key volume.StagingKey, _ int64) error {
@@ -349,6 +367,20 @@ var stories = []struct {
 		close(h.released)
 		b.report()
 		b.create("another")
+		b.report()
+	}},
+	{"as_many_as_the_job_says", func(b *bench) {
+		b.withVolume()
+		b.says(2)
+		h := b.holdNext()
+		b.attach("n1", 1)
+		<-h.reached
+		b.create("another")
+		b.report()
+		b.says(1)
+		b.create("a third")
+		b.report()
+		close(h.released)
 		b.report()
 	}},
 	{"plugin_gone", func(b *bench) {

@@ -179,12 +179,32 @@ func (m *Manager) States() []*plugin.Instance {
 // Changed implements Plugins.
 func (m *Manager) Changed() <-chan struct{} { return m.changed.C() }
 
-// Use implements Plugins.
+// Use implements Plugins: the instance that was declared last of those that are ready.
 func (m *Manager) Use(id ids.Plugin, role plugin.Role) (*Connection, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var best *instance
-	why := "no task of this plugin runs on this node"
+	best, why := m.current(id, role)
+	if best == nil {
+		return nil, fault.New(fault.NotReady, "use", string(role)+` plugin "`+string(id)+`"`, why)
+	}
+	best.leases++
+	return &Connection{Client: best.client, Facts: best.facts, Info: best.info, Release: m.releaser(best)}, nil
+}
+
+// AtOnce implements Plugins.
+func (m *Manager) AtOnce(id ids.Plugin, role plugin.Role) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if best, _ := m.current(id, role); best != nil {
+		return best.info.MaxParallel
+	}
+	return 0
+}
+
+// current is the ready instance of a plugin that was declared last; nil: there is none, and why. The caller holds the
+// lock.
+func (m *Manager) current(id ids.Plugin, role plugin.Role) (best *instance, why string) {
+	why = "no task of this plugin runs on this node"
 	for k, inst := range m.insts {
 		if k.Plugin != id || k.Role != role {
 			continue
@@ -199,11 +219,7 @@ func (m *Manager) Use(id ids.Plugin, role plugin.Role) (*Connection, error) {
 			best = inst
 		}
 	}
-	if best == nil {
-		return nil, fault.New(fault.NotReady, "use", string(role)+` plugin "`+string(id)+`"`, why)
-	}
-	best.leases++
-	return &Connection{Client: best.client, Facts: best.facts, Info: best.info, Release: m.releaser(best)}, nil
+	return best, why
 }
 
 // releaser gives back one lease of an instance. The caller holds the lock.

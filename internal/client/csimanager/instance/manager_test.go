@@ -192,6 +192,48 @@ func TestAPluginThatDiesIsAwaitedAndFoundAgain(t *testing.T) {
 	}
 }
 
+// Given instances of one plugin whose jobs say other numbers of calls, then that of the one counts that is used: of
+// those that are ready the last declared.
+func TestTheInstanceThatIsUsedSaysHowManyCallsItTakes(t *testing.T) {
+	r := newRig(t)
+	is := func(when string, want int) {
+		t.Helper()
+		if got := r.m.AtOnce("fake", plugin.RoleNode); got != want {
+			t.Errorf("%s: %d at once, want %d", when, got, want)
+		}
+	}
+	declare := func(socket, alloc string, most int) dynamicplugins.Info {
+		i := dynamicplugins.Info{
+			Plugin:        "fake",
+			Role:          plugin.RoleNode,
+			Alloc:         ids.Alloc(alloc),
+			Socket:        socket,
+			HostBase:      "/b",
+			TaskBase:      "/b",
+			HealthTimeout: time.Minute,
+			MaxParallel:   most,
+			Declared:      time.Now(),
+		}
+		if err := r.registry.Register(i); err != nil {
+			t.Fatal(err)
+		}
+		return i
+	}
+	is("without an instance", 0)
+	declare(csitest.Alone(t, csitest.Options{}).Socket, "a", 3)
+	r.await("a", plugin.Ready)
+	is("with one", 3)
+	late := declare(socketIn(t), "b", 7)
+	r.await("b", plugin.Awaiting)
+	is("while the next is not there yet", 3)
+	csitest.Alone(t, csitest.Options{Socket: late.Socket})
+	r.await("b", plugin.Ready)
+	is("with the next", 7)
+	if got := r.m.AtOnce("fake", plugin.RoleController); got != 0 {
+		t.Errorf("%d at once in a role that it does not have", got)
+	}
+}
+
 func TestInitialisingIsNotFailing(t *testing.T) {
 	r := newRig(t)
 	p := csitest.Alone(t, csitest.Options{Fake: csitest.Fake{NotReady: 3}})

@@ -22,4 +22,6 @@ type Plugins interface {
 	Use(id ids.Plugin, role plugin.Role) (*Connection, error)
 	// Changed is closed at the next change of any instance. Take it before Use.
 	Changed() <-chan struct{}
+	// AtOnce is how many calls of one kind the plugin takes at once in a role, as its job says; 0: that says nothing.
+	AtOnce(id ids.Plugin, role plugin.Role) int
 }

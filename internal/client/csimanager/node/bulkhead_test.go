@@ -33,6 +33,8 @@ func (f *freezing) Use(id ids.Plugin, _ plugin.Role) (*instance.Connection, erro
 
 func (*freezing) Changed() <-chan struct{} { return nil }
 
+func (*freezing) AtOnce(ids.Plugin, plugin.Role) int { return 0 }
+
 // TestAFrozenPluginHoldsUpNoOther: given more volumes of a plugin that answers nobody than the node works on at once,
 // when another plugin's volume is wanted, then that plugin is asked.
 func TestAFrozenPluginHoldsUpNoOther(t *testing.T) {

@@ -41,7 +41,7 @@ type Config struct {
 	// Dead says why the file system that an alloc's publication shows is dead; empty: it is not; nil: it is not asked.
 	Dead     func(ctx context.Context, e *entry.Entry, alloc ids.Alloc) (why string, err error)
 	Holding  *holding.Search
-	Parallel int // volumes of one plugin worked on at once; 0: 16
+	Parallel int // volumes worked on at once of a plugin whose job does not say it; 0: 16
 	Log      *slog.Logger
 }
 
@@ -72,7 +72,8 @@ func New(cfg Config) (*Keeper, error) {
 	}
 	k := &Keeper{cfg: cfg, vols: map[volume.StagingKey]*volumeState{}, readingEnds: 30 * time.Second}
 	k.loop = reconcile.New(reconcile.Config{Name: "node volumes", Parallel: cfg.Parallel}, k.work).
-		GroupBy(func(key volume.StagingKey) string { return string(key.Plugin) })
+		GroupBy(func(key volume.StagingKey) string { return string(key.Plugin) }).
+		ParallelBy(func(id string) int { return cfg.Plugins.AtOnce(ids.Plugin(id), plugin.RoleNode) })
 	if err := k.load(); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"berth/internal/model/lineage"
 	"berth/internal/model/volume"
 	"berth/internal/server/attaching"
+	"berth/internal/server/controllers"
 	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/reports"
 	"berth/internal/server/state"
@@ -30,7 +31,13 @@ func (e *Endpoints) nodeControllerCalls(
 	if _, _, err := e.obeyed(ctx, req.NodeIdentity); err != nil {
 		return err
 	}
-	return e.cfg.Controllers.Serve(req.Node, req.Credits, stream, func() error {
+	credits := func(id ids.Plugin) int {
+		if own := controllers.AtOnce(e.cfg.Store.Snapshot(), req.Node, id); own != 0 && req.OwnLimits {
+			return own
+		}
+		return req.Credits
+	}
+	return e.cfg.Controllers.Serve(req.Node, credits, stream, func() error {
 		_, _, err := e.obeyed(ctx, req.NodeIdentity)
 		return err
 	})
