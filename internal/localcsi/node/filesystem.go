@@ -54,6 +54,22 @@ func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) er
 	return p.Volumes.Update(&next)
 }
 
+// prepareDevice makes sure that nothing writes to the image but whoever gets the device: no program that a killed plugin
+// had started, and no later formatting because one was cut off. What that had written stays.
+func (p *Server) prepareDevice(v *store.Volume) error {
+	held, err := p.Hold(v)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	if !v.Formatting {
+		return nil
+	}
+	next := *v
+	next.Formatting = false
+	return p.Volumes.Update(&next)
+}
+
 // growStep is how much smaller than its volume a file system may be: it need not use the last fraction of a group.
 const growStep = 1 << 20
 

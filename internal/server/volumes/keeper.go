@@ -278,13 +278,13 @@ func ProviderName(clusterID string, v *volume.Volume) string {
 func (k *Keeper) call(ctx context.Context, id volume.ID, step volume.VolumeStep, executor ids.Node) error {
 	s := k.cfg.Store.Snapshot()
 	cur := s.Volume(nil, id)
-	if cur == nil || volume.NextVolume(cur) != step ||
-		suspension.Call(s, cur.Staging(), step == volume.StepDelete) != nil ||
+	deletes := step == volume.StepDelete
+	if cur == nil || volume.NextVolume(cur) != step || suspension.Call(s, cur.Staging(), deletes) != nil ||
 		s.Plugin(nil, cur.Spec.Plugin).Foreign(cur.Status.Provider) != "" {
 		return nil // it has changed while the lane was waited for, and is decided anew
 	}
 	v := begun(cur)
-	if step == volume.StepDelete {
+	if deletes {
 		if err := k.deletable(s, cur); err != nil {
 			return k.failed(ctx, &v, failure{cause: err, before: v.Status.Presence, certain: true, reported: true})
 		}

@@ -11,6 +11,7 @@ import (
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
+	"berth/internal/server/state"
 	"berth/internal/server/suspension"
 	"berth/internal/wire"
 )
@@ -30,12 +31,8 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 		return reconcile.Again(pause, cur.LastError), nil
 	}
 	executor, why := k.cfg.Dispatch.SameExecutor(s, cur.Plugin, cur.Executor, cur.HomeNode, controllerTimeout)
-	if foreign := s.Plugin(nil, cur.Plugin).Foreign(cur.Provider); foreign != "" {
-		executor, why = "", foreign
-	}
-	source := volume.StagingKey{Plugin: cur.Plugin, ExternalID: cur.SourceExternalID}
-	if held := suspension.Call(s, source, cur.Phase == volume.PhaseDeleting); held != nil {
-		executor, why = "", held.String()
+	if against := snapshotHeld(s, cur); against != "" {
+		executor, why = "", against
 	}
 	if executor == "" {
 		return reconcile.Again(time.Minute, why), nil
@@ -45,11 +42,27 @@ func (k *Keeper) stepSnapshot(ctx context.Context, id string) (reconcile.Result,
 		return reconcile.Done(), err
 	}
 	defer release()
-	subject := controllers.SnapshotSubject(cur)
-	if why := k.cfg.Dispatch.Queue(k.cfg.Store.Snapshot(), source, subject, executor); why != "" {
+	s = k.cfg.Store.Snapshot()
+	if now := s.VolumeSnapshot(nil, id); now == nil || now.ModifyIndex != cur.ModifyIndex ||
+		snapshotHeld(s, now) != "" {
+		return reconcile.Done(), nil // it has changed while the lane was waited for, and is decided anew
+	}
+	if why := k.cfg.Dispatch.Queue(s, sourceOf(cur), controllers.SnapshotSubject(cur), executor); why != "" {
 		return reconcile.Again(time.Minute, why), nil
 	}
 	return k.callSnapshot(ctx, cur, executor)
+}
+
+func sourceOf(sn *volume.Snapshot) volume.StagingKey {
+	return volume.StagingKey{Plugin: sn.Plugin, ExternalID: sn.SourceExternalID}
+}
+
+// snapshotHeld says why no call about a snapshot is made; empty: one may be.
+func snapshotHeld(s *state.Snap, sn *volume.Snapshot) string {
+	if held := suspension.Call(s, sourceOf(sn), sn.Phase == volume.PhaseDeleting); held != nil {
+		return held.String()
+	}
+	return s.Plugin(nil, sn.Plugin).Foreign(sn.Provider)
 }
 
 // callSnapshot commits the intent, makes the call and stores what it came to.
