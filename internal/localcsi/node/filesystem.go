@@ -54,8 +54,8 @@ func (p *Server) prepareFS(ctx context.Context, v *store.Volume, path string) er
 	return p.Volumes.Update(&next)
 }
 
-// prepareDevice makes sure that nothing writes to the image but whoever gets the device: no program that a killed plugin
-// had started, and no later formatting because one was cut off. What that had written stays.
+// prepareDevice makes sure that nothing writes to the image but whoever gets the device: no program that a killed
+// plugin had started, and no later formatting because one was cut off. What that had written stays.
 func (p *Server) prepareDevice(v *store.Volume) error {
 	held, err := p.Hold(v)
 	if err != nil {

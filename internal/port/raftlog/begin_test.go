@@ -38,8 +38,8 @@ func TestANoteThatFailedIsWrittenWithTheNextEntry(t *testing.T) {
 	if err := g.begin(100); err != nil {
 		t.Fatal(err)
 	}
-	if noted, err := w.GetUint64(files.BegunKey); err != nil || noted != 100 {
+	if recorded, err := w.GetUint64(files.BegunKey); err != nil || recorded != 100 {
 		t.Errorf("entry 100 may be acknowledged, and the note says that the newest segment with acknowledged entries "+
-			"begins with %d (%v)", noted, err)
+			"begins with %d (%v)", recorded, err)
 	}
 }

@@ -42,9 +42,8 @@ func (l *Log) dropEnd(f files.Found) error {
 	if f.Dropped == 0 {
 		return nil
 	}
-	l.cfg.Log.Warn("the end of the log is not whole and is dropped: it was being written when the server ended, "+
-		"and never acknowledged, unless the disk has damaged what was written before",
-		"path", files.WALDir(l.cfg.Dir), "bytes", f.Dropped, "last_entry", f.Last)
+	l.cfg.Log.Warn("the end of the log is not whole and is dropped: a write that was cut off and never acknowledged, "+
+		"unless the disk damaged more", "path", files.WALDir(l.cfg.Dir), "bytes", f.Dropped, "last_entry", f.Last)
 	return f.ClearDropped()
 }
 

@@ -218,11 +218,11 @@ func (g *guard) begin(last uint64) error {
 	if made <= g.notes.begun || last < made {
 		return nil
 	}
-	if err := g.WAL.SetUint64(files.BegunKey, made); err != nil {
-		return err // the entry comes again, and the note with it
+	err := g.WAL.SetUint64(files.BegunKey, made)
+	if err == nil { // else the entry comes again, and the note with it
+		g.notes.begun = made
 	}
-	g.notes.begun = made
-	return nil
+	return err
 }
 
 // hold notes that everything that is in the log now is on disk. It may fail: then less is known of it.

@@ -11,9 +11,9 @@ import (
 	"berth/internal/server/fsm/recovery"
 )
 
-// Given a deletion that waits for the lane of its volume's calls, when there comes meanwhile what it must wait for, then
-// the provider is not asked when the lane is free; and it is, if nothing has come.
-func TestWhatComesWhileALaneIsWaitedForCounts(t *testing.T) {
+// Given a deletion that waits for other calls of its volume, when there comes meanwhile what it must wait for, then the
+// provider is not asked when they have ended; and it is, if nothing has come.
+func TestWhatComesWhileACallWaitsCounts(t *testing.T) {
 	old := func(t *testing.T, w *world) { // a node shows that the servers' state is older than the world
 		seen := w.c.Store.Snapshot().Point(nil)
 		seen.Mark = "of another history"
