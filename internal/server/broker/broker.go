@@ -43,7 +43,8 @@ type Broker struct {
 	busy    map[Job]ids.Eval // whose evaluation is with a worker
 	jobs    map[Job][]*item
 	settled map[ids.Eval]uint64
-	waiting int // blocked ones
+	waiting int     // blocked ones
+	fresh   []*item // that have become so since unblock looked
 	news    news
 	changed lifecycle.Signal
 }
@@ -71,7 +72,6 @@ type item struct {
 	seen uint64
 	// storage: the job uses volumes, so that changes of storage matter to it.
 	storage bool
-	scanned bool // the allocs were looked through since
 }
 
 // New returns a broker that knows nothing before Run.
@@ -91,6 +91,7 @@ func (b *Broker) reset() {
 	b.ready = nil
 	b.timed = nil
 	b.waiting = 0
+	b.fresh = nil
 	b.news = news{jobs: map[Job]uint64{}}
 }
 
@@ -185,10 +186,12 @@ func (b *Broker) Block(id ids.Eval, seen uint64, storage bool) {
 	it.seen = seen
 	it.storage = storage
 	it.tries = 0
-	it.scanned = false
 	b.waiting++
+	b.fresh = append(b.fresh, it)
 	b.free(it)
-	b.unblock(b.store.Snapshot()) // what changed in between was looked at before this one was here
+	snap := b.store.Snapshot()
+	b.learn(snap, id) // it may be over: that was heard while a worker had it
+	b.unblock(snap)   // what changed in between was looked at before this one was here
 }
 
 // Nack gives a delivery back. It is handed out again after a pause that doubles.
@@ -206,6 +209,7 @@ func (b *Broker) Nack(id ids.Eval) {
 	it.tries++
 	b.delay(it, time.Now().Add(pause)) // before the job is free, or it would be the job's next itself
 	b.free(it)
+	b.learn(b.store.Snapshot(), id) // it may be over: that was heard while a worker had it
 }
 
 // free lets the next evaluation of the job come.

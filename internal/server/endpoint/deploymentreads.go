@@ -24,7 +24,7 @@ func (e *Endpoints) deploymentAllocs(
 		all := slices.DeleteFunc(slices.Collect(s.AllocsByJob(w, d.Namespace, d.Job)),
 			func(a *alloc.Alloc) bool { return a.Deployment != d.ID })
 		index := s.ReadIndex(state.Allocs, append(alloc.ModifyIndexes(all), d.CreateIndex)...)
-		fillAllocs(s, req.Query, all, out)
+		fillAllocs(s, req.Query, slices.Values(all), each, out)
 		return index, nil
 	})
 }

@@ -20,7 +20,7 @@ import (
 	"berth/internal/wire"
 )
 
-func endpoints(t *testing.T) (*Endpoints, *localstate.Cluster) {
+func endpoints(t testing.TB) (*Endpoints, *localstate.Cluster) {
 	t.Helper()
 	c := localstate.New(t)
 	return New(Config{

@@ -2,6 +2,7 @@ package endpoint
 
 import (
 	"context"
+	"iter"
 	"slices"
 
 	"berth/internal/base/ids"
@@ -39,16 +40,16 @@ func (e *Endpoints) jobRollout(ctx context.Context, req *wire.Ref[ids.Job]) (*wi
 		}
 		var index uint64
 		out.Job, index = views.JobView(s, w, j)
-		fillAllocs(s, req.Query, ofItsJob(j, slices.Collect(s.AllocsByJob(w, j.Namespace, j.ID))), &out.Allocs)
+		fillAllocs(s, req.Query, s.AllocsByJob(w, j.Namespace, j.ID), ofItsJob(j), &out.Allocs)
 		out.Evals = slices.DeleteFunc(slices.Collect(s.EvalsByJob(w, j.Namespace, j.ID)), (*eval.Eval).Terminal)
 		out.Deployment = views.LatestDeployment(s, w, j)
 		return index, nil
 	})
 }
 
-// ofItsJob leaves the allocs of a job, without those of a purged predecessor with the same id.
-func ofItsJob(j *job.Job, all []*alloc.Alloc) []*alloc.Alloc {
-	return slices.DeleteFunc(all, func(a *alloc.Alloc) bool { return a.JobCreateIndex != j.CreateIndex })
+// ofItsJob tells the allocs of a job from those of a purged predecessor with the same id.
+func ofItsJob(j *job.Job) func(*alloc.Alloc) bool {
+	return func(a *alloc.Alloc) bool { return a.JobCreateIndex == j.CreateIndex }
 }
 
 func (e *Endpoints) jobList(ctx context.Context, req *wire.Query) (*wire.List[*wire.JobView], error) {
@@ -110,10 +111,11 @@ func (e *Endpoints) jobAllocs(ctx context.Context, req *wire.JobAllocsRequest) (
 		j := s.Job(w, req.Namespace, req.Job)
 		all := slices.Collect(s.AllocsByJob(w, req.Namespace, req.Job))
 		index := s.ReadIndex(state.Allocs, alloc.ModifyIndexes(all)...)
+		shown := each[*alloc.Alloc]
 		if j != nil && !req.All {
-			all = ofItsJob(j, all)
+			shown = ofItsJob(j)
 		}
-		fillAllocs(s, req.Query, all, out)
+		fillAllocs(s, req.Query, slices.Values(all), shown, out)
 		return index, nil
 	})
 }
@@ -122,7 +124,7 @@ func (e *Endpoints) jobEvals(ctx context.Context, req *wire.Ref[ids.Job]) (*wire
 	out := &wire.List[*eval.Eval]{}
 	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.EvalsByJob(w, req.Namespace, req.ID))
-		fillEvals(req.Query, all, out)
+		fillEvals(req.Query, slices.Values(all), each, out)
 		return s.ReadIndex(state.Evals, modifiedEvals(all)...), nil
 	})
 }
@@ -166,14 +168,10 @@ func related(s *state.Snap, w *state.Watch, of *eval.Eval) []*eval.Eval {
 func (e *Endpoints) evalList(ctx context.Context, req *wire.Query) (*wire.List[*eval.Eval], error) {
 	out := &wire.List[*eval.Eval]{}
 	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		var all []*eval.Eval
 		sees := serving.Sees(ctx, acl.ReadJob)
-		for ev := range s.Evals(w, serving.UUIDPrefix(req.Prefix)) {
-			if within(req.Namespace, ev.Namespace) && sees(ev.Namespace) {
-				all = append(all, ev)
-			}
-		}
-		fillEvals(*req, all, out)
+		fillEvals(*req, s.Evals(w, serving.UUIDPrefix(req.Prefix)), func(ev *eval.Eval) bool {
+			return within(req.Namespace, ev.Namespace) && sees(ev.Namespace)
+		}, out)
 		return s.TableIndex(state.Evals), nil
 	})
 }
@@ -183,7 +181,7 @@ func (e *Endpoints) evalAllocs(ctx context.Context, req *wire.Ref[ids.Eval]) (*w
 	return out, e.base.Read(ctx, req.Query, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
 		all := slices.Collect(s.AllocsByEval(w, req.ID))
 		index := s.ReadIndex(state.Allocs, alloc.ModifyIndexes(all)...)
-		fillAllocs(s, req.Query, all, out)
+		fillAllocs(s, req.Query, slices.Values(all), each, out)
 		return index, nil
 	})
 }
@@ -206,14 +204,10 @@ func (e *Endpoints) allocGet(ctx context.Context, req *wire.Ref[ids.Alloc]) (*wi
 func (e *Endpoints) allocList(ctx context.Context, req *wire.Query) (*wire.AllocListReply, error) {
 	out := &wire.AllocListReply{}
 	return out, e.base.Read(ctx, *req, &out.Meta, func(s *state.Snap, w *state.Watch) (uint64, error) {
-		var all []*alloc.Alloc
 		sees := serving.Sees(ctx, acl.ReadJob)
-		for a := range s.Allocs(w, serving.UUIDPrefix(req.Prefix)) {
-			if within(req.Namespace, a.Namespace) && sees(a.Namespace) {
-				all = append(all, a)
-			}
-		}
-		fillAllocs(s, *req, all, out)
+		fillAllocs(s, *req, s.Allocs(w, serving.UUIDPrefix(req.Prefix)), func(a *alloc.Alloc) bool {
+			return within(req.Namespace, a.Namespace) && sees(a.Namespace)
+		}, out)
 		return s.TableIndex(state.Allocs), nil
 	})
 }
@@ -225,7 +219,7 @@ func (e *Endpoints) nodeAllocList(ctx context.Context, req *wire.Ref[ids.Node]) 
 		sees := serving.Sees(ctx, acl.ReadJob)
 		all = slices.DeleteFunc(all, func(a *alloc.Alloc) bool { return !sees(a.Namespace) })
 		index := s.ReadIndex(state.Allocs, alloc.ModifyIndexes(all)...)
-		fillAllocs(s, req.Query, all, out)
+		fillAllocs(s, req.Query, slices.Values(all), each, out)
 		return index, nil
 	})
 }
@@ -235,12 +229,14 @@ func within(asked, of ids.Namespace) bool {
 	return asked == "" || asked == wire.AllNamespaces || asked == of
 }
 
-// fillAllocs orders and pages a list of allocs, and gives each its job version.
-func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.AllocListReply) {
-	sortAllocs(all)
-	all, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfAlloc)
+// fillAllocs pages those of allocs that are shown, in the order of lists, and gives each its job version.
+func fillAllocs(
+	s *state.Snap, q wire.Query, all iter.Seq[*alloc.Alloc], shown func(*alloc.Alloc) bool, out *wire.AllocListReply,
+) {
+	var page []*alloc.Alloc
+	page, out.NextToken = serving.ByCreation(q.Page, all, shown, createdAlloc, wire.KeyOfAlloc)
 	out.Items, out.Orphans = nil, nil
-	for _, a := range all {
+	for _, a := range page {
 		out.Items = append(out.Items, alloc.Bundle{Alloc: a, Job: s.JobOf(nil, a)})
 		if text := views.Orphaned(s, nil, a.Node, a.ID); text != "" {
 			if out.Orphans == nil {
@@ -251,10 +247,15 @@ func fillAllocs(s *state.Snap, q wire.Query, all []*alloc.Alloc, out *wire.Alloc
 	}
 }
 
-func fillEvals(q wire.Query, all []*eval.Eval, out *wire.List[*eval.Eval]) {
-	sortEvals(all)
-	out.Items, out.NextToken = wire.Cut(q.Page, all, wire.KeyOfEval)
+// fillEvals pages those of evaluations that are shown, in the order of lists.
+func fillEvals(
+	q wire.Query, all iter.Seq[*eval.Eval], shown func(*eval.Eval) bool, out *wire.List[*eval.Eval],
+) {
+	out.Items, out.NextToken = serving.ByCreation(q.Page, all, shown, createdEval, wire.KeyOfEval)
 }
+
+// each shows all of a list.
+func each[T any](T) bool { return true }
 
 func modifiedEvals(es []*eval.Eval) []uint64 {
 	out := make([]uint64, len(es))

@@ -1,28 +1,24 @@
 package endpoint
 
 import (
-	"cmp"
 	"slices"
-	"strings"
 
 	"berth/internal/model/alloc"
 	"berth/internal/model/eval"
+	"berth/internal/server/endpoint/serving"
 )
 
-// sortAllocs orders allocs by create index, then id: the order of lists.
-func sortAllocs(as []*alloc.Alloc) {
-	slices.SortFunc(as, func(a, b *alloc.Alloc) int {
-		return compareCreated(a.CreateIndex, b.CreateIndex, string(a.ID), string(b.ID))
-	})
+// createdAlloc is where an alloc stands in lists.
+func createdAlloc(a *alloc.Alloc) serving.Created {
+	return serving.Created{Index: a.CreateIndex, ID: string(a.ID)}
 }
 
-// sortEvals orders evaluations by create index, then id: the order of lists.
+// createdEval is where an evaluation stands in lists.
+func createdEval(e *eval.Eval) serving.Created {
+	return serving.Created{Index: e.CreateIndex, ID: string(e.ID)}
+}
+
+// sortEvals orders evaluations as lists do.
 func sortEvals(es []*eval.Eval) {
-	slices.SortFunc(es, func(a, b *eval.Eval) int {
-		return compareCreated(a.CreateIndex, b.CreateIndex, string(a.ID), string(b.ID))
-	})
-}
-
-func compareCreated(a, b uint64, aid, bid string) int {
-	return cmp.Or(cmp.Compare(a, b), strings.Compare(aid, bid))
+	slices.SortFunc(es, func(a, b *eval.Eval) int { return createdEval(a).Compare(createdEval(b)) })
 }

@@ -11,6 +11,7 @@ import (
 
 	"berth/internal/base/ids"
 	"berth/internal/base/instants"
+	"berth/internal/model/eval"
 	"berth/internal/model/node"
 	"berth/internal/model/volume"
 )
@@ -20,7 +21,8 @@ var errRefused = errors.New("refused")
 // deeds draws a step: what it writes follows from what it reads, and it may fail before or after that.
 func deeds(r *rapid.T, index uint64) Step {
 	id := rapid.SampledFrom([]string{"a", "ab"}).Draw(r, "object")
-	kind := rapid.SampledFrom([]string{"node", "node", "no-node", "volume", "no-volume", "claim", "no-claim", "all"}).
+	kind := rapid.SampledFrom([]string{"node", "node", "no-node", "volume", "no-volume", "claim", "no-claim", "eval",
+		"no-eval", "all"}).
 		Draw(r, "deed")
 	pool := rapid.SampledFrom([]string{"p", "q"}).Draw(r, "pool")
 	fails := rapid.SampledFrom([]string{"", "", "", "before", "after"}).Draw(r, "fails")
@@ -50,6 +52,10 @@ func deeds(r *rapid.T, index uint64) Step {
 			tx.PutClaim(&volume.Claim{Volume: v, ExternalID: id, Alloc: "x", Node: ids.Node(id)})
 		case "no-claim":
 			tx.DeleteClaim(volume.ClaimKey{Volume: v, Alloc: "x"})
+		case "eval":
+			tx.PutEval(&eval.Eval{ID: ids.Eval(id), Status: pool})
+		case "no-eval":
+			tx.DeleteEval(ids.Eval(id))
 		case "all":
 			tx.TouchAll()
 		}
@@ -66,6 +72,7 @@ func TestABatchIsItsStepsOneByOne(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		together, alone := New(), New()
 		var heard [2]Cursor
+		var evals [2]EvalCursor
 		index := uint64(0)
 		for range rapid.IntRange(1, 4).Draw(r, "batches") {
 			var steps []Step
@@ -87,6 +94,11 @@ func TestABatchIsItsStepsOneByOne(t *testing.T) {
 			y, allToo := alone.Snapshot().News(nil, &heard[1])
 			if x, y := slices.Collect(x), slices.Collect(y); all != allToo || !slices.Equal(x, y) {
 				r.Fatalf("news %v (%v), alone %v (%v)", x, all, y, allToo)
+			}
+			es, all := together.Snapshot().EvalNews(&evals[0])
+			fs, allToo := alone.Snapshot().EvalNews(&evals[1])
+			if x, y := slices.Collect(es), slices.Collect(fs); all != allToo || !slices.Equal(x, y) {
+				r.Fatalf("news of evaluations %v (%v), alone %v (%v)", x, all, y, allToo)
 			}
 		}
 		if x, y := groups(together), groups(alone); !slices.Equal(x, y) {

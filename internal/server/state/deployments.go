@@ -16,12 +16,7 @@ var deployments = &table[deployment.Deployment]{
 	key:  func(d *deployment.Deployment) Key { return KeyOf(d.ID) },
 	indexes: []index[deployment.Deployment]{
 		one(byJob, func(d *deployment.Deployment) Key { return jobKey(d.Namespace, d.Job) }),
-		one(open, func(d *deployment.Deployment) Key {
-			if !d.Active() {
-				return ""
-			}
-			return openKey
-		}),
+		those(open, (*deployment.Deployment).Active),
 	},
 	stamp:    stamping(func(d *deployment.Deployment) (*uint64, *uint64) { return &d.CreateIndex, &d.ModifyIndex }),
 	modified: func(d *deployment.Deployment) uint64 { return d.ModifyIndex },

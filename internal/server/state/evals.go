@@ -16,12 +16,7 @@ var evals = &table[eval.Eval]{
 	key:  func(e *eval.Eval) Key { return KeyOf(e.ID) },
 	indexes: []index[eval.Eval]{
 		one(byJob, func(e *eval.Eval) Key { return jobKey(e.Namespace, e.Job) }),
-		one(open, func(e *eval.Eval) Key {
-			if e.Terminal() {
-				return ""
-			}
-			return openKey
-		}),
+		those(open, func(e *eval.Eval) bool { return !e.Terminal() }),
 	},
 	stamp:    stamping(func(o *eval.Eval) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(e *eval.Eval) uint64 { return e.ModifyIndex },
@@ -55,7 +50,14 @@ func (tx *Tx) PutEval(e *eval.Eval) {
 	}
 	e.ModifyTime = instants.Nanos(tx.stamp.Time)
 	evals.put(tx, e)
+	tx.evals.Add(tx.stamp.Index, e.ID)
 }
 
 // DeleteEval forgets an evaluation.
-func (tx *Tx) DeleteEval(id ids.Eval) bool { return evals.drop(tx, KeyOf(id)) }
+func (tx *Tx) DeleteEval(id ids.Eval) bool {
+	gone := evals.drop(tx, KeyOf(id))
+	if gone {
+		tx.evals.Add(tx.stamp.Index, id)
+	}
+	return gone
+}

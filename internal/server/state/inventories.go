@@ -26,7 +26,7 @@ var (
 	inventoryHeads = &table[InventoryHead]{
 		name:     "inventory_heads",
 		key:      func(h *InventoryHead) Key { return KeyOf(h.Node) },
-		indexes:  []index[InventoryHead]{one(byUnknown, unknownOf)},
+		indexes:  []index[InventoryHead]{those(byUnknown, func(h *InventoryHead) bool { return len(h.Unknown) > 0 })},
 		stamp:    stamping(func(o *InventoryHead) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 		modified: func(h *InventoryHead) uint64 { return h.ModifyIndex },
 		news:     func(*Tx, *InventoryHead) {}, // PutInventoryHead knows
@@ -43,13 +43,6 @@ func (s *Snap) InventoryHead(w *Watch, node ids.Node) *InventoryHead {
 }
 
 const byUnknown = "unknown" // the heads with mounts of which nobody can say which volume they are: few
-
-func unknownOf(h *InventoryHead) Key {
-	if len(h.Unknown) == 0 {
-		return ""
-	}
-	return KeyOf(byUnknown)
-}
 
 // StrayHeads yields those with unknown mounts, without passing by the others.
 func (s *Snap) StrayHeads(w *Watch) iter.Seq[*InventoryHead] {

@@ -77,10 +77,8 @@ var (
 		modified: func(j *job.Job) uint64 { return j.ModifyIndex },
 	}
 	submissions = &table[job.Submission]{
-		name: Submissions,
-		key: func(s *job.Submission) Key {
-			return jobKey(s.Namespace, s.Job).With(number(s.Version))
-		},
+		name:     Submissions,
+		key:      func(s *job.Submission) Key { return jobKey(s.Namespace, s.Job).With(number(s.Version)) },
 		stamp:    func(s, _ *job.Submission, index uint64) { s.ModifyIndex = index },
 		modified: func(s *job.Submission) uint64 { return s.ModifyIndex },
 	}

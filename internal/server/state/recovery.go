@@ -14,20 +14,16 @@ const (
 )
 
 var recoveries = &table[recovery.Record]{
-	name: Recoveries,
-	key:  func(*recovery.Record) Key { return theCluster },
-	stamp: stamping(func(o *recovery.Record) (created, modified *uint64) {
-		return &o.CreateIndex, &o.ModifyIndex
-	}),
+	name:     Recoveries,
+	key:      func(*recovery.Record) Key { return theCluster },
+	stamp:    stamping(func(o *recovery.Record) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(r *recovery.Record) uint64 { return r.ModifyIndex },
 }
 
 var evidences = &table[recovery.Evidence]{
-	name: Evidences,
-	key:  func(e *recovery.Evidence) Key { return KeyOf(e.Node) },
-	stamp: stamping(func(o *recovery.Evidence) (created, modified *uint64) {
-		return &o.CreateIndex, &o.ModifyIndex
-	}),
+	name:     Evidences,
+	key:      func(e *recovery.Evidence) Key { return KeyOf(e.Node) },
+	stamp:    stamping(func(o *recovery.Evidence) (_, _ *uint64) { return &o.CreateIndex, &o.ModifyIndex }),
 	modified: func(e *recovery.Evidence) uint64 { return e.ModifyIndex },
 }
 

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"berth/internal/base/ids"
 	"berth/internal/server/state/changes"
 	"berth/internal/server/state/newsfeed"
 	"berth/internal/server/state/radix"
@@ -21,7 +22,8 @@ type generation struct {
 	trees     atomic.Pointer[radix.Forest]
 	abandoned chan struct{}
 	news      newsfeed.Feed[News]
-	heard     newsfeed.News[News] // memory for those of the transaction that is under way
+	heard     newsfeed.News[News]     // memory for those of the transaction that is under way
+	evals     newsfeed.Feed[ids.Eval] // that were written or forgotten
 	changes   changes.Feed
 }
 
@@ -70,10 +72,8 @@ func (s *Store) SnapshotAt(ctx context.Context, index uint64) (*Snap, error) {
 }
 
 func (s *Snap) watch(w *Watch, ch <-chan struct{}) {
-	if w != nil {
-		w.Add(ch)
-		w.Add(s.gen.abandoned)
-	}
+	w.Add(ch)
+	w.Add(s.gen.abandoned)
 }
 
 // Index is the Raft index of the last command in the snapshot.

@@ -36,6 +36,17 @@ type index[T any] struct {
 // one makes an index of a function with a single key; an empty key leaves the object out.
 func one[T any](name string, key func(*T) Key) index[T] { return index[T]{name: name, key: key} }
 
+// those makes an index of the objects of which something is true, all of them under its name.
+func those[T any](name string, is func(*T) bool) index[T] {
+	key := KeyOf(name)
+	return one(name, func(o *T) Key {
+		if !is(o) {
+			return ""
+		}
+		return key
+	})
+}
+
 // of is what a function makes of an object; of none nothing.
 func of[T, K any](function func(*T) K, o *T) (out K) {
 	if o != nil {

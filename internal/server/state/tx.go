@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"berth/internal/base/ids"
 	"berth/internal/server/state/changes"
 	"berth/internal/server/state/newsfeed"
 	"berth/internal/server/state/radix"
@@ -22,6 +23,7 @@ type Tx struct {
 	Snap
 	stamp   Stamp
 	news    newsfeed.News[News]
+	evals   newsfeed.News[ids.Eval]
 	changes changes.Log
 	frozen  frozen
 }
@@ -83,6 +85,7 @@ func (gen *generation) commit(steps []Step, errs []error) (done int) {
 	}
 	gen.news.Add(slices.Clone(tx.news))
 	gen.heard = tx.news
+	gen.evals.Add(tx.evals)
 	gen.show(tx.own)
 	gen.changes.Add(&tx.changes)
 	verifyFrozen(tx)

@@ -58,6 +58,23 @@ func (f *Feed[T]) Add(news News[T]) {
 	}
 }
 
+// Cursor is how far somebody has read a feed. The zero value has read nothing.
+type Cursor[T comparable] struct {
+	of   *Feed[T]
+	next uint64
+}
+
+// Read yields what was added about commands up to an index since the cursor was here last, and moves it on. Not known:
+// that reaches back further than what is remembered, or to another feed.
+func (f *Feed[T]) Read(c *Cursor[T], index uint64) (news iter.Seq[T], known bool) {
+	was := *c
+	*c = Cursor[T]{of: f, next: index + 1}
+	if was.of != f {
+		return func(func(T) bool) {}, false
+	}
+	return f.Between(was.next, c.next)
+}
+
 // Between yields the news from an index on, with which some that were added together begin, and before another one; or
 // tells that they are not remembered. What several commands wrote comes as often.
 func (f *Feed[T]) Between(from, end uint64) (news iter.Seq[T], known bool) {
