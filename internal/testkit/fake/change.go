@@ -29,9 +29,10 @@ func (p *Plugin) ControllerExpandVolume(
 				v.ID)
 		}
 		want := max(v.Size, r.GetCapacityRange().GetRequiredBytes())
-		if l := r.GetCapacityRange().GetLimitBytes(); l > 0 && want > l || st.used()-v.Size+want > p.cfg.Capacity {
+		if l := r.GetCapacityRange().GetLimitBytes(); l > 0 && want > l || st.bytes-v.Size+want > p.cfg.Capacity {
 			return status.Errorf(codes.OutOfRange, "the volume cannot be made %d bytes large", want)
 		}
+		st.bytes += want - v.Size
 		v.Size = want
 		if out.NodeExpansionRequired = p.cfg.NodeExpand &&
 			r.GetVolumeCapability().GetBlock() == nil; !out.NodeExpansionRequired {

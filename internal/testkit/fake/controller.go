@@ -149,8 +149,8 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 	if size < 0 || limit > 0 && v.Size > limit || v.Size > p.cfg.Capacity {
 		return nil, status.Errorf(codes.OutOfRange, "a volume of %d bytes cannot be made", v.Size)
 	}
-	if st.used()+v.Size > p.cfg.Capacity {
-		return nil, status.Errorf(codes.ResourceExhausted, "%d of %d bytes are in use", st.used(), p.cfg.Capacity)
+	if st.bytes+v.Size > p.cfg.Capacity {
+		return nil, status.Errorf(codes.ResourceExhausted, "%d of %d bytes are in use", st.bytes, p.cfg.Capacity)
 	}
 	if p.cfg.Plugin.Has(csi.CapAccessibility) {
 		where := append(slices.Clone(r.GetAccessibilityRequirements().GetPreferred()),
@@ -178,6 +178,7 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 		}
 	}
 	st.Volumes[v.ID], st.names[v.Name] = v, v
+	st.bytes += v.Size
 	return v, nil
 }
 
@@ -222,6 +223,7 @@ func (p *Plugin) DeleteVolume(_ context.Context, r *pb.DeleteVolumeRequest) (*pb
 		}
 		delete(st.Volumes, v.ID)
 		delete(st.names, v.Name)
+		st.bytes -= v.Size
 		if err := os.RemoveAll(p.volumeDir(v.ID)); err != nil {
 			return status.Error(codes.Internal, err.Error())
 		}
@@ -432,7 +434,7 @@ func (p *Plugin) GetCapacity(context.Context, *pb.GetCapacityRequest) (*pb.GetCa
 	}
 	out := &pb.GetCapacityResponse{}
 	err := p.store.update(func(st *state) error {
-		out.AvailableCapacity = max(0, p.cfg.Capacity-st.used())
+		out.AvailableCapacity = max(0, p.cfg.Capacity-st.bytes)
 		out.MaximumVolumeSize = wrapperspb.Int64(out.AvailableCapacity)
 		return nil
 	})

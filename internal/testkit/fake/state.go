@@ -21,6 +21,7 @@ type state struct {
 	Nodes     map[string]nodeFacts `json:"nodes"`
 
 	names map[string]*volume // those of Volumes by name
+	bytes int64              // of all Volumes
 }
 
 type nodeFacts struct {
@@ -131,19 +132,13 @@ func (st *state) init() {
 	st.names = make(map[string]*volume, len(st.Volumes))
 	for _, v := range st.Volumes {
 		st.names[v.Name] = v
+		st.bytes += v.Size
 	}
 }
 
 func (st *state) newID(prefix string) string {
 	st.Seq++
 	return fmt.Sprintf("%s-%06d", prefix, st.Seq)
-}
-
-func (st *state) used() (n int64) {
-	for _, v := range st.Volumes {
-		n += v.Size
-	}
-	return n
 }
 
 // Thing is a volume or a snapshot of a backend.
