@@ -1,0 +1,124 @@
+package heartbeat
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"berth/internal/base/ids"
+	"berth/internal/model/node"
+	"berth/internal/server/fsm"
+	"berth/internal/testkit/localstate"
+)
+
+// proposer does something before each command.
+type proposer struct {
+	*localstate.Cluster
+	before func() error
+}
+
+// Propose implements fsm.Proposer.
+func (p *proposer) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, error) {
+	if err := p.before(); err != nil {
+		return nil, 0, err
+	}
+	return p.Cluster.Propose(ctx, cmd)
+}
+
+// over runs timers over nodes, with a proposer that does something before each command, until story ends.
+func over(t *testing.T, nodes []ids.Node, before func(*Timers) error, story func(*localstate.Cluster, *Timers)) {
+	synctest.Test(t, func(t *testing.T) {
+		c := localstate.New(t)
+		for _, n := range nodes {
+			c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: n}})
+		}
+		p := &proposer{Cluster: c}
+		timers := New(Config{Store: c.Store, Proposer: p})
+		p.before = func() error { return before(timers) }
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- timers.Run(ctx) }()
+		synctest.Wait()
+		story(c, timers)
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if lasts, rest := timers.Silence(nodes[0]); lasts != 0 || rest != timers.Limit() {
+			t.Errorf("who leads no more says that a node is silent for %s, and for %s to come", lasts, rest)
+		}
+	})
+}
+
+// Given a command that takes a silent node down and is not committed, then it is proposed again until it is.
+func TestASilentNodeGoesDownAlsoAtTheSecondTry(t *testing.T) {
+	tries := 0
+	over(t, []ids.Node{"n"}, func(*Timers) error {
+		if tries++; tries < 3 {
+			return errors.New("no leader")
+		}
+		return nil
+	}, func(c *localstate.Cluster, timers *Timers) {
+		time.Sleep(timers.Limit() + 3*retryPause)
+		synctest.Wait()
+		if status(c, "n") != node.StatusDown || tries != 3 {
+			t.Errorf("after %d tries it is %s", tries, status(c, "n"))
+		}
+	})
+}
+
+// Given a node that is heard while it is taken down, when it has come back and falls silent again, then it goes down
+// again, a full time after it was heard.
+func TestWhoIsHeardWhileTakenDownIsWatchedOver(t *testing.T) {
+	over(t, []ids.Node{"n"}, func(timers *Timers) error { timers.Beat("n"); return nil },
+		func(c *localstate.Cluster, timers *Timers) {
+			time.Sleep(timers.Limit() + time.Millisecond)
+			synctest.Wait()
+			if status(c, "n") != node.StatusDown {
+				t.Fatal("it did not go down")
+			}
+			c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: "n"}})
+			time.Sleep(timers.Limit() + time.Second)
+			synctest.Wait()
+			if status(c, "n") != node.StatusDown {
+				t.Error("nobody watches over it any more")
+			}
+		})
+}
+
+// Given many nodes that beat at any times, when each falls silent, then it goes down a full time after its last beat,
+// whatever the others do.
+func TestEachNodeHasItsOwnTime(t *testing.T) {
+	const count = 50
+	r := rand.New(rand.NewPCG(7, 7))
+	var all []ids.Node
+	for i := range count {
+		all = append(all, ids.Node(fmt.Sprint("n", i)))
+	}
+	over(t, all, func(*Timers) error { return nil }, func(c *localstate.Cluster, timers *Timers) {
+		last := map[ids.Node]time.Time{}
+		for range 6 * count {
+			n := all[r.IntN(count)]
+			timers.Beat(n)
+			last[n] = time.Now()
+			time.Sleep(20 * time.Millisecond)
+		}
+		for len(last) > 0 {
+			time.Sleep(10 * time.Millisecond)
+			synctest.Wait()
+			for n, at := range last {
+				lasts, is := time.Since(at), status(c, n)
+				if is == node.StatusDown {
+					delete(last, n)
+				}
+				if early := lasts < timers.Limit(); early == (is == node.StatusDown) && lasts != timers.Limit() {
+					t.Fatalf("%s was heard %s ago, and is %s", n, lasts, is)
+				}
+			}
+		}
+	})
+}
