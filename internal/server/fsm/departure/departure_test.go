@@ -287,3 +287,36 @@ func TestWhatIsKeptOfANodeEnds(t *testing.T) {
 		t.Error("a node that is there is taken for one that has left")
 	}
 }
+
+// Given an agent that says good-bye, when an alloc was placed on its node a moment ago, then the node stays as it is: it
+// is lost when it is silent, and the alloc with it. When nothing is there, then it is down.
+func TestAGoodbyeLeavesNobodyBehind(t *testing.T) {
+	for _, placed := range []bool{true, false} {
+		r := joined(t)
+		r.write(func(tx *state.Tx) {
+			n := *tx.Node(nil, r.node)
+			n.Status = node.StatusReady
+			tx.PutNode(&n)
+			if placed {
+				tx.PutAlloc(&alloc.Alloc{
+					ID:            "a",
+					Namespace:     ids.DefaultNamespace,
+					Node:          r.node,
+					DesiredStatus: alloc.DesiredRun,
+					ClientStatus:  alloc.ClientPending,
+				})
+			}
+		})
+		down, _, err := r.Propose(t.Context(), &departure.Goodbye{Node: r.node, Session: "one"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := node.StatusDown
+		if placed {
+			want = node.StatusReady
+		}
+		if is := r.Store.Snapshot().Node(nil, r.node).Status; is != want || down != !placed {
+			t.Errorf("with an alloc %v: it is %s, and down by it: %v", placed, is, down)
+		}
+	}
+}
