@@ -65,8 +65,8 @@ func TestAForgottenVolumeKeepsItsProviderAndItsHome(t *testing.T) {
 	}
 }
 
-// Given attachments of one volume to nodes that are one for the provider, then the other one counts also while it is not
-// certain, and not when there is none.
+// Given attachments of one volume to nodes that are one for the provider, then the other one counts also while it is
+// not certain, and not when there is none.
 func TestAnAttachmentThatMayBeThereIsTheSame(t *testing.T) {
 	for is, want := range map[volume.Presence]bool{
 		volume.Present:   true,
@@ -83,8 +83,8 @@ func TestAnAttachmentThatMayBeThereIsTheSame(t *testing.T) {
 	}
 }
 
-// Given an attachment that was learnt from a node's report, which does not tell the use, when it is made once more, then
-// in the mode that the volume is used in.
+// Given an attachment that was learnt from a node's report, which does not tell the use, when it is made once more,
+// then in the mode that the volume is used in.
 func TestALearntAttachmentIsRepeatedInTheModeOfItsVolume(t *testing.T) {
 	v := &volume.Volume{ID: volume.ID{Namespace: ids.DefaultNamespace, ID: "v"}, UID: "u"}
 	v.Spec.Plugin, v.Status.ExternalID = disk.Plugin, disk.ExternalID

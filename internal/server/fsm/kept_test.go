@@ -77,8 +77,8 @@ func TestAProofMakesNobodyLostWhoIsKnown(t *testing.T) {
 	}
 }
 
-// Given two plugins that have a volume of the same id attached to one node, when the one's attachment is forgotten, then
-// that of the other stays, whichever was first.
+// Given two plugins that have a volume of the same id attached to one node, when the one's attachment is forgotten,
+// then that of the other stays, whichever was first.
 func TestAnAttachmentIsItsPluginsOwn(t *testing.T) {
 	for _, plugin := range []ids.Plugin{"a-plugin", "z-plugin"} {
 		h := claimed(t)
@@ -90,14 +90,15 @@ func TestAnAttachmentIsItsPluginsOwn(t *testing.T) {
 		})
 		seen := h.snap().Attachment(nil, other.Key()).ModifyIndex
 		h.c.Must(t, &fsm.AttachmentForget{Key: fsm.RefTo(other), Seen: seen})
-		if h.snap().Attachment(nil, attachmentOf(h, volume.Absent).Key()) == nil || h.snap().Attachment(nil, other.Key()) != nil {
+		first := attachmentOf(h, volume.Absent).Key()
+		if h.snap().Attachment(nil, first) == nil || h.snap().Attachment(nil, other.Key()) != nil {
 			t.Errorf("beside plugin %s the wrong one is gone", plugin)
 		}
 	}
 }
 
-// Given a volume that was forgotten by force and of which something is left, when the creation of another one is answered
-// with its id, then that is in conflict and has nothing of the old, which stays as it is.
+// Given a volume that was forgotten by force and of which something is left, when the creation of another one is
+// answered with its id, then that is in conflict and has nothing of the old, which stays as it is.
 func TestANewVolumeIsNotGivenWhatIsLeftOfAnOldOne(t *testing.T) {
 	h := lost(t)
 	old := *h.snap().Tombstone(nil, h.key)

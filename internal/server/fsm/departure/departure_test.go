@@ -288,8 +288,8 @@ func TestWhatIsKeptOfANodeEnds(t *testing.T) {
 	}
 }
 
-// Given an agent that says good-bye, when an alloc was placed on its node a moment ago, then the node stays as it is: it
-// is lost when it is silent, and the alloc with it. When nothing is there, then it is down.
+// Given an agent that says good-bye, when an alloc was placed on its node a moment ago, then the node stays as it is:
+// it is lost when it is silent, and the alloc with it. When nothing is there, then it is down.
 func TestAGoodbyeLeavesNobodyBehind(t *testing.T) {
 	for _, placed := range []bool{true, false} {
 		r := joined(t)

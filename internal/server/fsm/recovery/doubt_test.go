@@ -29,8 +29,8 @@ func TestANodeThatOnlyItsWordsNameIsAwaited(t *testing.T) {
 	}
 }
 
-// Given volumes and snapshots in every phase, when a recovery begins, then those about which a call would go on by itself
-// are suspended, and no others; and what was attached may not be.
+// Given volumes and snapshots in every phase, when a recovery begins, then those about which a call would go on by
+// itself are suspended, and no others; and what was attached may not be.
 func TestNothingGoesOnByItselfInARecovery(t *testing.T) {
 	r := newRig(t)
 	suspends := map[volume.Phase]bool{
@@ -62,7 +62,8 @@ func TestNothingGoesOnByItselfInARecovery(t *testing.T) {
 		if v := r.snap().Volume(nil, named(phase)); v.Status.Suspended != want {
 			t.Errorf("a volume that is %s is suspended: %v", phase, v.Status.Suspended)
 		}
-		if want = want && phase != volume.PhaseExpanding; r.snap().VolumeSnapshot(nil, string(phase)).Suspended != want {
+		want = want && phase != volume.PhaseExpanding
+		if r.snap().VolumeSnapshot(nil, string(phase)).Suspended != want {
 			t.Errorf("a snapshot that is %s is not, or is, suspended", phase)
 		}
 	}
@@ -71,8 +72,8 @@ func TestNothingGoesOnByItselfInARecovery(t *testing.T) {
 	}
 }
 
-// Given a recovery and a node that has reported in it, when a person says that the node is dead, then that is refused: it
-// was heard.
+// Given a recovery and a node that has reported in it, when a person says that the node is dead, then that is refused:
+// it was heard.
 func TestNobodyIsDeadWhoWasHeard(t *testing.T) {
 	r := newRig(t)
 	r.begin(&recovery.Replaced{Whole: true})
