@@ -25,6 +25,7 @@ func TestWhatStandsAgainstAPersonsWord(t *testing.T) {
 		e.Pubs["a"] = &p
 		return e
 	}
+	pub := func(is volume.Presence) *entry.Entry { return with(entry.Publication{Presence: is}) }
 	for name, c := range map[string]struct {
 		e        *entry.Entry
 		underWay bool
@@ -33,9 +34,9 @@ func TestWhatStandsAgainstAPersonsWord(t *testing.T) {
 	}{
 		"a failed unstaging":            {staged(volume.Uncertain), false, "/other", ""},
 		"it is wanted":                  {with(entry.Publication{Wanted: true}), false, "", "wants it"},
-		"it is published":               {with(entry.Publication{Presence: volume.Present}), false, "", "publication"},
-		"it may be published":           {with(entry.Publication{Presence: volume.Uncertain}), false, "", "publication"},
-		"it was published":              {with(entry.Publication{Presence: volume.Absent}), false, "", ""},
+		"it is published":               {pub(volume.Present), false, "", "publication"},
+		"it may be published":           {pub(volume.Uncertain), false, "", "publication"},
+		"it was published":              {pub(volume.Absent), false, "", ""},
 		"a call is under way":           {staged(volume.Uncertain), true, "", "a call of it is under way"},
 		"it is staged":                  {staged(volume.Present), false, "", "was not tried yet"},
 		"nothing is held":               {staged(volume.Absent), false, "", "nothing of it is held"},
