@@ -99,6 +99,7 @@ func TestACheckReadsCredentials(t *testing.T) {
 		"node's credentials":   {Dir: "client", Role: trust.Node},
 	} {
 		dir := t.TempDir()
+		serversIn(t, dir, func(*server.Server) {})
 		if whole, s := checked(t, dir, name); !whole || s.Holds != "" {
 			t.Errorf("without them: %v, %+v", whole, s)
 		}
