@@ -7,9 +7,11 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/model/node"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/fsm"
 	"berth/internal/server/state"
+	"berth/internal/testkit/pluginjobs"
 )
 
 // writes changes the state beside the commands.
@@ -170,4 +172,30 @@ func TestAPluginStaysForItsVolumes(t *testing.T) {
 	refused(t, h.c, fault.Busy, "a plugin with a volume", &fsm.PluginForget{ID: h.key.Plugin})
 	h.writes(t, func(tx *state.Tx) { tx.DeleteVolume(h.vol) })
 	h.c.Must(t, &fsm.PluginForget{ID: h.key.Plugin})
+}
+
+// Given a volume that has to be attached, when a node reports a mount at its path which it has no record of, then an
+// attachment is there that is not certain: it is undone before the volume is attached elsewhere.
+func TestAMountKnownByItsPathIsAnAttachment(t *testing.T) {
+	h := claimed(t)
+	key := attachmentOf(h, volume.Absent).Key()
+	h.c.Must(t, &fsm.PluginLearn{Record: &plugin.Record{ID: h.key.Plugin, Negotiated: true, NeedsAttach: true}})
+	h.writes(t, func(tx *state.Tx) {
+		tx.DeleteClaim(volume.ClaimKey{Volume: h.vol, Alloc: h.alloc})
+		n := *tx.Node(nil, h.node)
+		n.CSI = []*plugin.Instance{{
+			Plugin:      h.key.Plugin,
+			Role:        plugin.RoleNode,
+			Node:        h.node,
+			StorageNode: "host-1",
+		}}
+		pluginjobs.Put(tx, &n)
+	})
+	dir := ids.Segment(string(h.key.Plugin))
+	h.c.Must(t, &fsm.InventoryApply{Node: h.node, Full: true, Unknown: []volume.UnknownMount{
+		{Path: "/data/csi/" + dir + "/" + volume.StagingTail(h.key.ExternalID) + "/x", Dir: dir, FSType: "ext4"},
+	}})
+	if a := h.snap().Attachment(nil, key); a == nil || a.Presence != volume.Uncertain {
+		t.Errorf("its attachment is %+v", a)
+	}
 }
