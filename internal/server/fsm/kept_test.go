@@ -82,10 +82,10 @@ func TestAProofMakesNobodyLostWhoIsKnown(t *testing.T) {
 // Given two plugins that have a volume of the same id attached to one node, when the one's attachment is forgotten,
 // then that of the other stays, whichever was first.
 func TestAnAttachmentIsItsPluginsOwn(t *testing.T) {
-	for _, plugin := range []ids.Plugin{"a-plugin", "z-plugin"} {
+	for _, id := range []ids.Plugin{"a-plugin", "z-plugin"} {
 		h := claimed(t)
 		other := attachmentOf(h, volume.Present)
-		other.Plugin, other.Volume.ID = plugin, "other"
+		other.Plugin, other.Volume.ID = id, "other"
 		h.writes(t, func(tx *state.Tx) {
 			tx.PutAttachment(attachmentOf(h, volume.Present))
 			tx.PutAttachment(other)
@@ -94,7 +94,7 @@ func TestAnAttachmentIsItsPluginsOwn(t *testing.T) {
 		h.c.Must(t, &fsm.AttachmentForget{Key: fsm.RefTo(other), Seen: seen})
 		first := attachmentOf(h, volume.Absent).Key()
 		if h.snap().Attachment(nil, first) == nil || h.snap().Attachment(nil, other.Key()) != nil {
-			t.Errorf("beside plugin %s the wrong one is gone", plugin)
+			t.Errorf("beside plugin %s the wrong one is gone", id)
 		}
 	}
 }

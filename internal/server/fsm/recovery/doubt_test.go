@@ -2,12 +2,14 @@ package recovery_test
 
 import (
 	"testing"
+	"time"
 
 	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/model/lineage"
 	model "berth/internal/model/recovery"
 	"berth/internal/model/volume"
+	"berth/internal/server/fsm"
 	"berth/internal/server/fsm/recovery"
 	"berth/internal/server/state"
 )
@@ -83,5 +85,56 @@ func TestNobodyIsDeadWhoWasHeard(t *testing.T) {
 	}
 	if n := r.snap().Recovery(nil).Node(r.ash); n.Dead != nil {
 		t.Errorf("it is dead by %+v", n.Dead)
+	}
+}
+
+// Given a recovery that is not over, then no expansion begins, none that was suspended goes on, and nothing is
+// forgotten by force: the state may be older than the world.
+func TestNothingIsBegunOrForgottenInARecovery(t *testing.T) {
+	r := newRig(t)
+	waits := volume.ID{Namespace: ids.DefaultNamespace, ID: "waits"}
+	r.write(func(tx *state.Tx) { tx.PutVolume(r.volume(waits, volume.PhaseExpanding, "vol-2")) })
+	r.begin(nil)
+	put := func(id volume.ID) error {
+		v := *r.snap().Volume(nil, id)
+		v.Status.Phase, v.Status.Suspended = volume.PhaseExpanding, false
+		return r.try(&fsm.VolumePut{Volume: &v, Seen: v.ModifyIndex})
+	}
+	for what, err := range map[string]error{
+		"an expansion begins":     put(r.vol),
+		"a suspended one goes on": put(waits),
+		"it is forgotten by force": r.try(&fsm.VolumeForget{
+			ID:     r.vol,
+			Seen:   r.snap().Volume(nil, r.vol).ModifyIndex,
+			Force:  true,
+			Reason: "the rack burnt",
+		}),
+	} {
+		if !fault.Has(err, fault.NotReady) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// Given a saved state that is newer in index and time than the one that it replaces, then what it becomes is newer than
+// both: who waits for news hears of it, and time does not run back.
+func TestARestoredStateIsNewerThanBoth(t *testing.T) {
+	r := newRig(t)
+	saved := state.New()
+	later := r.snap().Stamp()
+	later.Index, later.Time = later.Index+1000, later.Time.Add(time.Hour)
+	err := saved.Write(later, func(tx *state.Tx) error {
+		tx.PutMeta(&state.Meta{ClusterID: "c", Incarnation: "i", Mark: "m", Schema: r.snap().Meta(nil).Schema})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin := &recovery.Begin{Incarnation: ids.New(), Mark: ids.New(), Cause: "a test"}
+	if _, err := recovery.Restored(saved, r.snap(), 1, begin); err != nil {
+		t.Fatal(err)
+	}
+	if got := saved.Snapshot().Stamp(); got.Index <= later.Index || got.Time.Before(later.Time) {
+		t.Errorf("it is of index %d and %s, the saved one of %d and %s", got.Index, got.Time, later.Index, later.Time)
 	}
 }
