@@ -122,3 +122,33 @@ func TestEachNodeHasItsOwnTime(t *testing.T) {
 		}
 	})
 }
+
+// Given a few nodes that beat at any times, for long, and come back when they went down, then each is down exactly when
+// nothing was heard of it for a full time.
+func TestEachNodeHasItsOwnTimeForLong(t *testing.T) {
+	const beats = 3000
+	r := rand.New(rand.NewPCG(7, 7))
+	all := []ids.Node{"a", "b", "c", "d", "e", "f", "g"}
+	over(t, all, func(*Timers) error { return nil }, func(c *localstate.Cluster, timers *Timers) {
+		last := map[ids.Node]time.Time{}
+		for _, n := range all {
+			last[n] = time.Now()
+		}
+		for range beats {
+			time.Sleep(time.Duration(1+r.IntN(3000)) * time.Millisecond)
+			synctest.Wait()
+			for _, n := range all {
+				is, lasts := status(c, n), time.Since(last[n])
+				if down := lasts > timers.Limit(); down != (is == node.StatusDown) && lasts != timers.Limit() {
+					t.Fatalf("%s was heard %s ago, and is %s", n, lasts, is)
+				}
+			}
+			n := all[r.IntN(len(all))]
+			if status(c, n) == node.StatusDown {
+				c.Must(t, &fsm.NodeRegister{Node: &node.Node{ID: n}})
+			}
+			timers.Beat(n)
+			last[n] = time.Now()
+		}
+	})
+}
