@@ -27,6 +27,7 @@ import (
 	"berth/internal/client/servers"
 	"berth/internal/client/taskhooks"
 	"berth/internal/helperbin"
+	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/wire"
 )
@@ -96,6 +97,7 @@ func newStorage(c *Client, holdings *allocs.Holdings) (*storage, error) {
 			Volumes: keeper,
 			Dead:    func() (map[volume.StagingKey]string, error) { return alive.Deaths(keeper) },
 			Tasks:   holdings,
+			AtOnce:  func(id ids.Plugin) int { return plugins.AtOnce(id, plugin.RoleNode) },
 			Period:  c.cfg.VolumeStatsInterval,
 			Log:     log,
 		}),

@@ -419,8 +419,8 @@ var ofTheTask = []*mistake{
 		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.MountDir = "csi" }},
 	{"groups/tasks/plugin/base", `csi_plugin stage_publish_base_dir "local" is not absolute`,
 		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.StagePublishBaseDir = "local" }},
-	{"groups/tasks/plugin/more calls than anybody makes", "csi_plugin max_parallel must be between 1 and 1000, is 1001",
-		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.MaxParallel = 1001 }},
+	{"groups/tasks/plugin/more calls than anybody makes", "csi_plugin max_parallel must be between 1 and 256, is 257",
+		func(_ *api.Job, _ *api.TaskGroup, t *api.Task) { t.CSIPluginConfig.MaxParallel = 257 }},
 	{"groups/tasks/plugin/scope", "csi_plugin controller_scope", func(_ *api.Job, _ *api.TaskGroup, t *api.Task) {
 		t.CSIPluginConfig.ControllerScope = "rack"
 	}},

@@ -366,9 +366,9 @@ func TestTheDirectoriesOfAPluginLieApart(t *testing.T) {
 	}
 }
 
-// A plugin is asked for one call at once at least, and for a thousand at the most; it need not say anything.
+// A plugin is asked for one call at once at least, and for 256 at the most; it need not say anything.
 func TestHowManyCallsAPluginTakesAtOnce(t *testing.T) {
-	for most, taken := range map[int]bool{-1: false, 0: true, 1: true, 1000: true, 1001: false} {
+	for most, taken := range map[int]bool{-1: false, 0: true, 1: true, 256: true, 257: false} {
 		j := samplejob.New()
 		jobrules.Canonicalize(j, "global", "default")
 		j.TaskGroups[0].Tasks[0].CSIPluginConfig.MaxParallel = most
@@ -376,7 +376,7 @@ func TestHowManyCallsAPluginTakesAtOnce(t *testing.T) {
 		for _, err := range jobrules.Validate(j) {
 			said += err.Error() + "\n"
 		}
-		if refused := strings.Contains(said, "max_parallel must be between 1 and 1000"); refused == taken {
+		if refused := strings.Contains(said, "max_parallel must be between 1 and 256"); refused == taken {
 			t.Errorf("%d: %s", most, said)
 		}
 	}

@@ -75,11 +75,11 @@ func (p *Server) bindAndMount(ctx context.Context, v *store.Volume, s *store.Sta
 			"volume %s: %w; nothing was written: put the image back from a backup, or delete the volume",
 			p.VolumeID(v.Key), err)
 	}
-	prepare := func() error { return p.prepareDevice(v) }
-	if s.FS != "" {
-		prepare = func() error { return p.prepareFS(ctx, v, path) }
-	}
-	if err := prepare(); err != nil {
+	if s.FS == "" {
+		if err := p.prepareDevice(v); err != nil {
+			return err
+		}
+	} else if err := p.prepareFS(ctx, v, path); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(path, os.O_RDWR|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)

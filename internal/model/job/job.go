@@ -342,8 +342,9 @@ const (
 	PluginMonolith   = "monolith"
 )
 
-// MaxCallsAtOnce is the most that a plugin may ask for as CSIPluginConfig.MaxParallel.
-const MaxCallsAtOnce = 1000
+// MaxCallsAtOnce is the most that a plugin may ask for as CSIPluginConfig.MaxParallel: the servers have a worker for each
+// of so many calls that make something, and of so many that undo.
+const MaxCallsAtOnce = 256
 
 // CSIPluginConfig makes a task a CSI plugin.
 type CSIPluginConfig struct {

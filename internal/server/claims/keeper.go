@@ -9,6 +9,7 @@ import (
 
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/reconcile"
+	"berth/internal/model/job"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
@@ -39,8 +40,8 @@ type Keeper struct {
 }
 
 // parallel is how many volumes of one plugin may wait for a call at once. How many calls a node makes at once it says
-// itself (package controllers).
-const parallel = 512
+// itself, and the plugin's job (package controllers).
+const parallel = 2 * job.MaxCallsAtOnce
 
 // New returns a keeper that does nothing before Run.
 func New(cfg Config) *Keeper {

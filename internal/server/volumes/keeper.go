@@ -14,6 +14,7 @@ import (
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/base/reconcile"
+	"berth/internal/model/job"
 	"berth/internal/model/plugin"
 	"berth/internal/model/volume"
 	"berth/internal/server/controllers"
@@ -61,8 +62,8 @@ type Keeper struct {
 }
 
 // parallel is how many volumes of one plugin may wait for a call at once. How many calls a node makes at once it says
-// itself (package controllers).
-const parallel = 256
+// itself, and the plugin's job (package controllers).
+const parallel = 2 * job.MaxCallsAtOnce
 
 // New returns a keeper that does nothing before Run.
 func New(cfg Config) *Keeper {

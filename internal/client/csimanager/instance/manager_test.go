@@ -203,17 +203,8 @@ func TestTheInstanceThatIsUsedSaysHowManyCallsItTakes(t *testing.T) {
 		}
 	}
 	declare := func(socket, alloc string, most int) dynamicplugins.Info {
-		i := dynamicplugins.Info{
-			Plugin:        "fake",
-			Role:          plugin.RoleNode,
-			Alloc:         ids.Alloc(alloc),
-			Socket:        socket,
-			HostBase:      "/b",
-			TaskBase:      "/b",
-			HealthTimeout: time.Minute,
-			MaxParallel:   most,
-			Declared:      time.Now(),
-		}
+		i := r.declare(socket, alloc, time.Minute)
+		i.MaxParallel = most
 		if err := r.registry.Register(i); err != nil {
 			t.Fatal(err)
 		}

@@ -55,7 +55,9 @@ type Config struct {
 	Volumes Volumes
 	Tasks   Tasks
 	// Dead says of which volumes in use the file system is dead, why, and what is to be done.
-	Dead   func() (map[volume.StagingKey]string, error)
+	Dead func() (map[volume.StagingKey]string, error)
+	// AtOnce is how many calls of a kind a plugin takes at once; 0: it does not say it.
+	AtOnce func(ids.Plugin) int
 	Period time.Duration // 0: DefaultPeriod
 	Log    *slog.Logger
 }
@@ -85,7 +87,8 @@ func New(cfg Config) *Meter {
 	}
 	m := &Meter{cfg: cfg, readings: map[volume.StagingKey]*reading{}}
 	m.loop = reconcile.New(reconcile.Config{Name: "volume usage", Parallel: parallel}, m.measure).
-		GroupBy(func(key volume.StagingKey) string { return string(key.Plugin) })
+		GroupBy(func(key volume.StagingKey) string { return string(key.Plugin) }).
+		ParallelBy(func(id string) int { return min(parallel, cfg.AtOnce(ids.Plugin(id))) })
 	return m
 }
 

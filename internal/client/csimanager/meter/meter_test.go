@@ -114,7 +114,13 @@ func metering(t *testing.T, story func(t *testing.T, b *bench)) {
 			now:     map[ids.Plugin]int{},
 			most:    map[ids.Plugin]int{},
 		}
-		b.Meter = meter.New(meter.Config{Volumes: b, Tasks: b, Dead: b.Dead, Log: slog.New(slog.DiscardHandler)})
+		b.Meter = meter.New(meter.Config{
+			Volumes: b,
+			Tasks:   b,
+			Dead:    b.Dead,
+			AtOnce:  func(id ids.Plugin) int { return map[ids.Plugin]int{"one": 1, "many": 50}[id] },
+			Log:     slog.New(slog.DiscardHandler),
+		})
 		g, ctx := lifecycle.NewGroup(t.Context())
 		g.Go("meter", func() error { return b.Run(ctx) })
 		story(t, b)
@@ -197,6 +203,28 @@ func TestAPluginThatHangsHoldsUpNoOther(t *testing.T) {
 		}
 		if last := asked[len(asked)-1] - asked[len(asked)-2]; last < 12*time.Minute {
 			t.Errorf("after many failures it was asked again after %v", last)
+		}
+	})
+}
+
+// TestAPluginIsAskedNoMoreThanItTakes: four questions at once, or fewer where its job says fewer.
+func TestAPluginIsAskedNoMoreThanItTakes(t *testing.T) {
+	metering(t, func(t *testing.T, b *bench) {
+		b.answer = func(ctx context.Context, key volume.StagingKey) (csi.Stats, error) {
+			time.Sleep(10 * time.Millisecond)
+			return full(ctx, key)
+		}
+		want := map[ids.Plugin]int{"one": 1, "many": 4, "silent": 4}
+		for id := range want {
+			for i := range 20 {
+				b.publish(keyOf(string(id), fmt.Sprint(i)), "a")
+			}
+		}
+		time.Sleep(5 * time.Minute)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if !maps.Equal(b.most, want) {
+			t.Errorf("so many questions at once: %v, want %v", b.most, want)
 		}
 	})
 }
