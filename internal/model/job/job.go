@@ -342,8 +342,8 @@ const (
 	PluginMonolith   = "monolith"
 )
 
-// MaxCallsAtOnce is the most that a plugin may ask for as CSIPluginConfig.MaxParallel: the servers have a worker for each
-// of so many calls that make something, and of so many that undo.
+// MaxCallsAtOnce is the most that a plugin may ask for as CSIPluginConfig.MaxParallel: the servers have a worker for
+// each of so many calls that make something, and of so many that undo.
 const MaxCallsAtOnce = 256
 
 // CSIPluginConfig makes a task a CSI plugin.
