@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"berth/internal/base/redact"
 	"berth/internal/base/storecheck"
 	"berth/internal/client/localstate"
+	"berth/internal/model/lineage"
 	"berth/internal/model/trust"
 	"berth/internal/port/credentials"
 	"berth/internal/port/raftlog/files"
@@ -305,5 +307,31 @@ func TestACheckNamesWhatAStartMends(t *testing.T) {
 	if whole, s := checked(t, dir, "node's store"); whole || len(s.Damage) != 2 ||
 		!strings.Contains(s.Damage[1], "client.identity") {
 		t.Errorf("with a damaged store, too: %v, %+v", whole, s)
+	}
+}
+
+// Given a node's store in which one letter of a record of the node itself is another, when the directory is checked,
+// then it is damaged, and the record is named: the agent would not start with it.
+func TestACheckNamesADamagedRecordOfTheNode(t *testing.T) {
+	dir := t.TempDir()
+	store, err := localstate.Open(filepath.Join(dir, "client"))
+	if err == nil {
+		err = errors.Join(store.PutSeen(lineage.Point{Incarnation: "seen-of-the-servers"}, nil), store.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "client", "client.db")
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := bytes.ReplaceAll(whole, []byte("seen-of-the-servers"), []byte("sEen-of-the-servers"))
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if whole, s := checked(t, dir, "node's store"); whole || len(s.Damage) != 1 ||
+		!strings.Contains(s.Damage[0], "client-meta/seen") {
+		t.Errorf("whole: %v, %+v", whole, s)
 	}
 }

@@ -156,7 +156,7 @@ func checkNode(ctx context.Context, cfg identity.Config) storecheck.Store {
 		}
 		return s
 	}
-	loaded, err := localstate.Check(dir)
+	loaded, others, err := localstate.Check(dir)
 	if err != nil {
 		s.Holds, s.Damage = "nothing that can be read", storecheck.Texts(err, copyDamaged(dir, ""))
 		return s
@@ -167,6 +167,7 @@ func checkNode(ctx context.Context, cfg identity.Config) storecheck.Store {
 	for _, err := range loaded.Damaged {
 		s.Damage = append(s.Damage, err.Error())
 	}
+	s.Damage = append(s.Damage, storecheck.Texts(others...)...)
 	return s
 }
 

@@ -40,10 +40,7 @@ func IdentityPath(dir string) string { return dir + ".identity" }
 // Identity returns who the node is; known is false if the store does not say. The copy beside the store follows it.
 func (s *Store) Identity() (id Identity, known bool, err error) {
 	var stored identity
-	err = s.KV.View(func(tx *kv.Tx) error {
-		known, err = tx.Get(bucketMeta, keyIdentity, &stored)
-		return err
-	})
+	known, err = s.own(keyIdentity, &stored)
 	if err == nil && known {
 		err = s.writeCopy(stored)
 	}

@@ -102,25 +102,53 @@ func Open(dir string) (*Store, error) {
 	path := filepath.Join(dir, "client.db")
 	s, err := kv.Open(path, Codec)
 	if err != nil {
-		if fault.Has(err, fault.Internal) {
-			return nil, fault.WithHint(err,
-				"the store may be damaged; nothing was started or stopped. Tasks that ran go on running. "+
-					"Restore the file from a copy; or, while tasks run, move it away alone and start the agent: it goes on "+
-					"as the same node, and lists what runs as orphans (docs/orphans.md)")
-		}
-		return nil, err
+		return nil, mayBeDamaged(err)
 	}
 	return &Store{KV: s, dir: dir}, nil
 }
 
-// Check reads what a store beneath dir remembers, and changes nothing.
-func Check(dir string) (*Loaded, error) {
-	s, err := kv.OpenToRead(filepath.Join(dir, "client.db"), Codec)
-	if err != nil {
-		return nil, err
+// mayBeDamaged says what is to be done if the store is.
+func mayBeDamaged(err error) error {
+	if !fault.Has(err, fault.Internal) {
+		return err
 	}
-	l, err := (&Store{KV: s, dir: dir}).Load()
-	return l, errors.Join(err, s.Close())
+	return fault.WithHint(err, "the store may be damaged; nothing was started or stopped. "+
+		"Tasks that ran go on running. Restore the file from a copy; or, while tasks run, move it away alone and "+
+		"start the agent: it goes on as the same node, and lists what runs as orphans (docs/orphans.md)")
+}
+
+// Check reads what a store beneath dir remembers, and changes nothing. others names the damaged records that are of no
+// alloc.
+func Check(dir string) (l *Loaded, others []error, err error) {
+	path := filepath.Join(dir, "client.db")
+	s, err := kv.OpenToRead(path, Codec)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if l, err = (&Store{KV: s, dir: dir}).Load(); err != nil {
+		return nil, nil, err
+	}
+	damaged, err := s.Damaged()
+	for _, d := range damaged {
+		if d.Bucket != bucketAllocs && d.Bucket != bucketTasks {
+			others = append(others, fault.Wrap(d.Err, fault.Internal, "check store", path))
+		}
+	}
+	return l, others, err
+}
+
+// own reads a record of the node itself. An agent that did not know what it says would not start.
+func (s *Store) own(key string, v any) (known bool, err error) {
+	err = s.KV.View(func(tx *kv.Tx) error {
+		known, err = tx.Get(bucketMeta, key, v)
+		return err
+	})
+	return known, s.unreadable(err)
+}
+
+func (s *Store) unreadable(err error) error {
+	return mayBeDamaged(fault.Wrap(err, fault.Internal, "read store", filepath.Join(s.dir, "client.db")))
 }
 
 // Close closes the file.
@@ -129,20 +157,14 @@ func (s *Store) Close() error { return s.KV.Close() }
 // Seen returns the highest state of the servers that this node acted on.
 func (s *Store) Seen() (lineage.Point, error) {
 	var seen lineage.Point
-	err := s.KV.View(func(tx *kv.Tx) error {
-		_, err := tx.Get(bucketMeta, keySeen, &seen)
-		return err
-	})
+	_, err := s.own(keySeen, &seen)
 	return seen, err
 }
 
 // Home returns the directory that the store's records are about; empty: none is noted.
 func (s *Store) Home() (string, error) {
 	var home string
-	err := s.KV.View(func(tx *kv.Tx) error {
-		_, err := tx.Get(bucketMeta, keyHome, &home)
-		return err
-	})
+	_, err := s.own(keyHome, &home)
 	return home, err
 }
 

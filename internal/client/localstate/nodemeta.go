@@ -11,10 +11,7 @@ const keyNodeMeta = "node-meta"
 // though its configuration names it.
 func (s *Store) NodeMeta() (map[string]*string, error) {
 	var w node.MetaWords
-	err := s.KV.View(func(tx *kv.Tx) error {
-		_, err := tx.Get(bucketMeta, keyNodeMeta, &w)
-		return err
-	})
+	_, err := s.own(keyNodeMeta, &w)
 	return w.Map(), err
 }
 

@@ -27,13 +27,9 @@ type Session struct {
 
 // Readmits reports whether the identity waits for the servers to accept it by a token.
 func (s *Store) Readmits() (waits bool, err error) {
-	err = s.KV.View(func(tx *kv.Tx) error {
-		var c Session
-		_, err := tx.Get(bucketMeta, keySession, &c)
-		waits = len(c.Readmit) > 0
-		return err
-	})
-	return waits, err
+	var c Session
+	_, err = s.own(keySession, &c)
+	return len(c.Readmit) > 0, err
 }
 
 // Begin returns where the node is after an agent start has made a new epoch: the last of those tried.
@@ -69,7 +65,7 @@ func (s *Store) BeginSession() (Session, error) {
 	err := s.KV.Update(func(tx *kv.Tx) error {
 		c = Session{}
 		if _, err := tx.Get(bucketMeta, keySession, &c); err != nil {
-			return err
+			return s.unreadable(err)
 		}
 		c = c.Begin(rand.Text())
 		return tx.Put(bucketMeta, keySession, c)

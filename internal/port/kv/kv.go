@@ -21,7 +21,8 @@ import (
 	"berth/internal/base/fault"
 )
 
-// Codec turns records into bytes. Decode must refuse unknown fields: skipping one would lose state.
+// Codec turns records into CBOR that begins with no tag. Decode must refuse unknown fields: skipping one would lose
+// state.
 type Codec struct {
 	Encode func(any) ([]byte, error)
 	Decode func([]byte, any) error
@@ -165,7 +166,7 @@ func (t *Tx) Put(bucket, key string, v any) error {
 	if err != nil {
 		return err
 	}
-	return b.Put([]byte(key), data)
+	return b.Put([]byte(key), seal(bucket, key, data))
 }
 
 // Get reads a record; false when there is none.
@@ -178,7 +179,11 @@ func (t *Tx) Get(bucket, key string, v any) (bool, error) {
 	if data == nil {
 		return false, nil
 	}
-	if err := t.codec.Decode(data, v); err != nil {
+	data, err := unseal(bucket, key, data)
+	if err == nil {
+		err = t.codec.Decode(data, v)
+	}
+	if err != nil {
 		return false, fmt.Errorf("decode %s/%s: %w", bucket, key, err)
 	}
 	return true, nil
