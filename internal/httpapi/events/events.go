@@ -53,6 +53,7 @@ func Asked(q url.Values, ns ids.Namespace) (*wire.EventRequest, error) {
 func (f *Forms) Stream(ctx context.Context, w http.ResponseWriter, servers wire.Conn, req *wire.EventRequest) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	defer f.join()()
 	stream, err := wire.EventStream.Open(ctx, servers, req)
 	if err != nil {
 		return err

@@ -13,17 +13,33 @@ import (
 // mostForms bounds what is kept of events' public forms, in bytes of them and of what they were made from.
 const mostForms = 16 << 20
 
-// Forms are the lines of events as clients read them, each made once for all who read it at about the same time.
+// Forms are the lines of events as clients read them, each made once for all who read it at about the same time. None
+// is kept while nobody reads.
 type Forms struct {
-	mu    sync.Mutex
-	made  map[formKey]*form
-	order []formKey // the oldest first
-	bytes int
-	most  int
+	mu      sync.Mutex
+	readers int
+	made    map[formKey]*form
+	order   []formKey // the oldest first
+	bytes   int
+	most    int
 }
 
 // NewForms returns forms that keep nothing yet.
 func NewForms() *Forms { return &Forms{made: map[formKey]*form{}, most: mostForms} }
+
+// join adds a reader until leave is called.
+func (f *Forms) join() (leave func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.readers++
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.readers--; f.readers == 0 {
+			f.made, f.order, f.bytes = map[formKey]*form{}, nil, 0
+		}
+	}
+}
 
 // formKey is all that a form is made from: servers tell of one object in the same words, or in others.
 type formKey struct {

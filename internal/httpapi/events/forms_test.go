@@ -1,11 +1,16 @@
 package events
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
+
+	"google.golang.org/grpc"
 
 	"berth/api"
 	"berth/internal/base/ids"
@@ -114,5 +119,50 @@ func TestFormsAreBounded(t *testing.T) {
 	}
 	if sum != f.bytes || f.bytes > f.most || len(f.made) != len(f.order) || len(f.made) == 0 {
 		t.Errorf("%d bytes are counted of %d, %d are kept in an order of %d", f.bytes, sum, len(f.made), len(f.order))
+	}
+}
+
+// Given readers of events, when the last one leaves, then no form is kept, nor before.
+func TestNoFormIsKeptWithoutAReader(t *testing.T) {
+	f := NewForms()
+	first, second := f.join(), f.join()
+	one := f.of(1, event(t, "e", "x"))
+	first()
+	if got := f.of(1, event(t, "e", "x")); &got[0] != &one[0] || f.bytes == 0 {
+		t.Errorf("it was made anew while somebody read; %d bytes are kept", f.bytes)
+	}
+	second()
+	if len(f.made) > 0 || len(f.order) > 0 || f.bytes != 0 {
+		t.Errorf("%d forms are kept for nobody, in an order of %d, of %d bytes", len(f.made), len(f.order), f.bytes)
+	}
+	defer f.join()()
+	if got := string(f.of(1, event(t, "e", "x"))); got != string(one) {
+		t.Errorf("made anew it is %s", got)
+	}
+}
+
+// closed opens no stream, and tells how many readers there are when it is asked for one.
+type closed struct {
+	grpc.ClientConnInterface
+	f       *Forms
+	readers int
+}
+
+func (c *closed) NewStream(
+	context.Context, *grpc.StreamDesc, string, ...grpc.CallOption,
+) (grpc.ClientStream, error) {
+	c.readers = c.f.readers
+	return nil, errors.New("no servers")
+}
+
+// Given a stream, then it counts as a reader, and when it has ended not any more.
+func TestAStreamIsAReaderUntilItEnds(t *testing.T) {
+	f := NewForms()
+	conn := &closed{f: f}
+	if err := f.Stream(t.Context(), httptest.NewRecorder(), conn, &wire.EventRequest{}); err == nil {
+		t.Fatal("it was opened")
+	}
+	if conn.readers != 1 || f.readers != 0 {
+		t.Errorf("%d readers during the stream, %d after it", conn.readers, f.readers)
 	}
 }
