@@ -100,6 +100,51 @@ func TestASecondInterruptLeavesNothingThatNobodyFinds(t *testing.T) {
 	m.data = filepath.Join(m.root, "d")
 }
 
+// TestADevelopmentAgentTellsOfOneThatWasKilled: given a -dev agent in a directory of its own that was killed, when
+// another one is started, then its log names that directory and the command; and when that is run and interrupted, then
+// what ran of the first one has ended.
+func TestADevelopmentAgentTellsOfOneThatWasKilled(t *testing.T) {
+	m := prepare(t, true)
+	home := filepath.Join(m.root, "t")
+	must(t, os.Mkdir(home, 0o700))
+	m.temp, m.env = true, []string{"TMPDIR=" + home}
+	m.start()
+	made, err := filepath.Glob(filepath.Join(home, "berth-*"))
+	if err != nil || len(made) != 1 {
+		t.Fatalf("data directories: %v, %v", made, err)
+	}
+	m.run(shellJob("runs", "raw_exec", "while :; do sleep 0.1; done", ""))
+	m.running("runs", 1)
+	told := func() bool {
+		text, err := os.ReadFile(m.logPath())
+		must(t, err)
+		return strings.Contains(string(text), "berth agent -dev -data-dir "+made[0])
+	}
+	if told() {
+		t.Error("the first agent tells of its own directory")
+	}
+	m.kill()
+	m.start()
+	if !told() {
+		t.Error("the log of the second agent does not say how to end what the first one has left")
+	}
+	if err := m.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if len(processesOf(m.root)) == 0 {
+		t.Fatal("the second agent has ended what the first one left, or the test does not see it")
+	}
+	m.temp, m.data = false, made[0]
+	m.start()
+	if err := m.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if left := leftovers(m); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	m.data = filepath.Join(m.root, "d")
+}
+
 // TestSecondAgentOnOneDirectory is refused, in words, and disturbs nothing.
 func TestSecondAgentOnOneDirectory(t *testing.T) {
 	m := newMachine(t, true)

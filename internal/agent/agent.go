@@ -71,6 +71,10 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) (err e
 		version: version,
 	}
 	if cfg.tempDir {
+		for _, dir := range datadir.Abandoned(cfg.DataDir, os.Geteuid()) {
+			log.Warn("a development agent that was killed has left tasks and files: \"berth agent -dev -data-dir "+dir+
+				"\" takes them over, and Ctrl-C ends them", logkey.Path, dir)
+		}
 		defer a.removeTemp()
 	}
 	trial, err := datadir.Try(cfg.DataDir, os.Geteuid())

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"berth/api"
+	"berth/internal/agent/datadir"
 	"berth/internal/agent/network"
 	"berth/internal/agent/nodenetwork"
 	"berth/internal/agent/plugins"
@@ -267,7 +268,7 @@ func (c *Config) checkDataDir() error {
 
 // makeTemp gives a -dev agent without a data_dir one that goes with it.
 func (c *Config) makeTemp() error {
-	dir, err := os.MkdirTemp("", "berth-")
+	dir, err := datadir.MakeTemp()
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "create", "a temporary data_dir")
 	}

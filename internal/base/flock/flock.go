@@ -41,6 +41,16 @@ func Name(f *os.File) error {
 // yet at the program that it starts, has the file open too.
 func Release(f *os.File) error { return errors.Join(unix.Flock(int(f.Fd()), unix.LOCK_UN), f.Close()) }
 
+// Ended reports whether the process is gone that has held a lock file last. Nothing is locked for that.
+func Ended(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return !lives(f), nil
+}
+
 // lives reports whether the process lives that a lock file names; one that names none is somebody's who lives.
 func lives(f *os.File) bool {
 	text := make([]byte, 32)
