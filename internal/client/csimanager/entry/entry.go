@@ -102,6 +102,10 @@ func (e *Entry) Clone() *Entry {
 	c.Staging.Own = slices.Clone(e.Staging.Own)
 	c.Unanswered = slices.Clone(e.Unanswered)
 	c.Serving = slices.Clone(e.Serving)
+	if e.Undone != nil {
+		undone := *e.Undone
+		c.Undone = &undone
+	}
 	c.Pubs = make(map[ids.Alloc]*Publication, len(e.Pubs))
 	for id, p := range e.Pubs {
 		pc := *p
