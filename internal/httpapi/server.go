@@ -223,8 +223,7 @@ func (s *Server) reply(w http.ResponseWriter, r *calls.Request, v any) {
 		return
 	}
 	_, pretty := r.URL.Query()["pretty"]
-	zip := strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
-	if err := packed.JSON(w, v, zip, pretty); err != nil && r.Context().Err() == nil {
+	if err := packed.JSON(w, v, packed.Wanted(r.Request), pretty); err != nil && r.Context().Err() == nil {
 		s.cfg.Log.Error("a reply could not be encoded", "path", r.URL.Path, "error", err)
 	}
 }

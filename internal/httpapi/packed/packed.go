@@ -5,6 +5,9 @@ package packed
 import (
 	"compress/gzip"
 	"io"
+	"net/http"
+	"net/netip"
+	"strings"
 	"sync"
 )
 
@@ -15,6 +18,13 @@ var idle = sync.Pool{New: func() any {
 	}
 	return z
 }}
+
+// Wanted reports whether a reply is compressed: its client takes that, and is on another machine. On the same one both
+// would need longer for it than for the bytes that it saves.
+func Wanted(r *http.Request) bool {
+	at, err := netip.ParseAddrPort(r.RemoteAddr) // of a unix socket it is none
+	return err == nil && !at.Addr().Unmap().IsLoopback() && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip")
+}
 
 // Writer compresses what is written to it until it is closed.
 type Writer struct{ z *gzip.Writer }
