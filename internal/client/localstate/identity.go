@@ -75,7 +75,7 @@ func (s *Store) IdentityCopy() (id Identity, damaged bool, err error) {
 		return Identity{}, false, fault.Wrap(err, fault.Internal, "read", path)
 	}
 	var stored identity
-	if err := Codec.Decode(data, &stored); err != nil || stored.Node == "" || len(stored.Credential) == 0 {
+	if err := Codec.DecodeFile(keyIdentity, data, &stored); err != nil || stored.Node == "" || len(stored.Credential) == 0 {
 		return Identity{}, true, nil
 	}
 	return stored.open(), false, nil
@@ -95,7 +95,7 @@ func NodeBeside(dir string) (ids.Node, error) {
 // writeCopy keeps the copy equal to the store, durably.
 func (s *Store) writeCopy(id identity) error {
 	path := s.copyPath()
-	data, err := Codec.Encode(id)
+	data, err := Codec.EncodeFile(keyIdentity, id)
 	if err != nil {
 		return fault.Wrap(err, fault.Internal, "encode", path)
 	}

@@ -1,6 +1,7 @@
 package localstate
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -82,6 +83,11 @@ func TestACopyThatTellsNobodyIsDamaged(t *testing.T) {
 		"no node":       func(p string) error { return copyOf(p, identity{Credential: []byte("secret")}) },
 		"no credential": func(p string) error { return copyOf(p, identity{Node: "n"}) },
 		"garbage":       func(p string) error { return os.WriteFile(p, []byte("garbage"), 0o600) },
+		"another letter": func(p string) error {
+			data, err := Codec.EncodeFile(keyIdentity, identity{Node: "n", Credential: []byte("secret")})
+			damaged := bytes.Replace(data, []byte("secret"), []byte("sEcret"), 1)
+			return errors.Join(err, os.WriteFile(p, damaged, 0o600))
+		},
 		"nothing in it": func(p string) error { return os.WriteFile(p, nil, 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {

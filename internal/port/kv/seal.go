@@ -59,6 +59,24 @@ type Record struct {
 	Err         error
 }
 
+// EncodeFile encodes what lies in a file of its own, of a kind that it names, with a checksum as records have it.
+func (c Codec) EncodeFile(kind string, v any) ([]byte, error) {
+	data, err := c.Encode(v)
+	if err != nil {
+		return nil, err
+	}
+	return seal(kind, "", data), nil
+}
+
+// DecodeFile decodes what EncodeFile has made for the same kind, or was written without a checksum.
+func (c Codec) DecodeFile(kind string, data []byte, v any) error {
+	record, err := unseal(kind, "", data)
+	if err != nil {
+		return err
+	}
+	return c.Decode(record, v)
+}
+
 // anything is what every record decodes into that is well-formed.
 type anything struct{}
 

@@ -231,3 +231,38 @@ func TestAnotherTagIsDamage(t *testing.T) {
 		}
 	}
 }
+
+// Given a file of its own, then no flipped bit of it is taken for what was written, nor a file of another kind; one of
+// a program that knows no checksums is read.
+func TestAFileHasAChecksumToo(t *testing.T) {
+	want := sealed["one"]
+	data, err := cborCodec.EncodeFile("a", want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got numbers
+	if err := cborCodec.DecodeFile("a", data, &got); err != nil || got != want {
+		t.Errorf("it is read as %+v, %v", got, err)
+	}
+	if err := wire.DecodeStrict(data, &got); err != nil || got != want {
+		t.Errorf("an earlier program reads %+v, %v", got, err)
+	}
+	if err := cborCodec.DecodeFile("b", data, &got); err == nil {
+		t.Error("it is read as of another kind")
+	}
+	for i := range len(data) * 8 {
+		damaged := bytes.Clone(data)
+		damaged[i/8] ^= 1 << (i % 8)
+		if err := cborCodec.DecodeFile("a", damaged, &got); err == nil {
+			t.Errorf("with bit %d flipped it is read as %+v", i, got)
+		}
+	}
+	plain, err := wire.Encode(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got = numbers{}
+	if err := cborCodec.DecodeFile("a", plain, &got); err != nil || got != want {
+		t.Errorf("without a checksum it is read as %+v, %v", got, err)
+	}
+}

@@ -80,7 +80,7 @@ func (f *IDFile) Into(e *entry.Entry) (added bool) {
 // WriteIDFile writes the id file of a staging, or of an alloc's publication, unless it is there already.
 func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
 	f := NameOf(e, alloc)
-	data, err := codec.Encode(f)
+	data, err := codec.EncodeFile(fileKind, f)
 	if err != nil {
 		return err
 	}
@@ -90,6 +90,9 @@ func WriteIDFile(codec kv.Codec, e *entry.Entry, alloc ids.Alloc) error {
 	}
 	return write(name, data)
 }
+
+// fileKind tells id files from other files with a checksum.
+const fileKind = "csi-id"
 
 // IDFiles lists the id files of all plugins below a data directory, and those that a crash left half written.
 func IDFiles(dataDir string) ([]string, error) {
@@ -174,7 +177,7 @@ func Reroot(codec kv.Codec, dataDir, from string) error {
 		}
 		e.Reroot(func(path string) string { return hostfs.Reroot(path, from, dataDir) })
 		f.Staging = e.Staging
-		data, err := codec.Encode(f)
+		data, err := codec.EncodeFile(fileKind, f)
 		if err != nil {
 			return fault.Wrap(err, fault.Internal, "encode", name)
 		}
@@ -191,7 +194,7 @@ func decode(codec kv.Codec, name string) (*IDFile, error) {
 		return nil, err
 	}
 	f := &IDFile{}
-	if err := codec.Decode(data, f); err != nil {
+	if err := codec.DecodeFile(fileKind, data, f); err != nil {
 		return nil, fault.Wrap(err, fault.Internal, "read", name)
 	}
 	return f, nil

@@ -63,7 +63,8 @@ func placeOf(idFile string) string {
 
 // IDFileOf is where the id file of a staging path or target lies.
 func IDFileOf(place string) string {
-	if parent := filepath.Dir(place); filepath.Base(filepath.Dir(parent)) == "p" {
+	parent := filepath.Dir(place)
+	if filepath.Base(place) == "m" && filepath.Base(filepath.Dir(parent)) == "p" { // a plugin may be called p, too
 		return parent + ".id"
 	}
 	return place + ".id"
