@@ -3,6 +3,7 @@ package claims
 import (
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"berth/internal/base/reconcile"
@@ -101,4 +102,31 @@ func TestAVolumeIsAttachedBesideADetachThatWaits(t *testing.T) {
 	if _, again, _ := k.due(c.Store.Snapshot(), key); again != reconcile.Again(time.Minute, why) {
 		t.Errorf("with a claim elsewhere it rests on %+v, want %q", again, why)
 	}
+}
+
+// TestTheEndOfASuspensionIsLookedAtAtOnce: given a volume that waits because a node shows another history, when a person
+// has dismissed that, then it is looked at without a pause, and those that wait for nothing are not.
+func TestTheEndOfASuspensionIsLookedAtAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := attached(t, 20)
+		c.Must(t, &fsm.LineageMark{Mark: "one"})
+		if err := c.Store.Write(c.Store.Snapshot().Stamp(), func(tx *state.Tx) error {
+			tx.DeleteClaim(claimOf(0).Key())
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		seen := c.Store.Snapshot().Point(nil)
+		seen.Mark = "of another history"
+		c.Must(t, &recovery.Evidence{Node: "n", Seen: seen, Relation: lineage.Forked})
+		passes, end := counted(t, c)
+		defer end()
+		synctest.Wait()
+		before := passes.Load()
+		c.Must(t, &recovery.Dismiss{Node: "n", Reason: "its disk is another's"})
+		synctest.Wait()
+		if got := passes.Load() - before; got != 1 {
+			t.Errorf("%d volumes are looked at, want the one that waits", got)
+		}
+	})
 }
