@@ -3,12 +3,13 @@
 package packed
 
 import (
-	"compress/gzip"
 	"io"
 	"net/http"
 	"net/netip"
 	"strings"
 	"sync"
+
+	"github.com/klauspost/compress/gzip" // of a list it takes a third of the time that the standard one does
 )
 
 var idle = sync.Pool{New: func() any {

@@ -187,7 +187,7 @@ func TestWhatIsUnstagedIsForgotten(t *testing.T) {
 // Given an entry whose directory was moved, then every path of it follows, and what is no path is as it was.
 func TestAllPathsFollowAMove(t *testing.T) {
 	e := full()
-	e.Staging.Mounts = []string{"/old/s 7:1", "no path"}
+	e.Staging.Mounts = []string{"/old/s 7:1", "nothing"}
 	paths := []*string{&e.Staging.HostPath, &e.Staging.TaskPath, &e.Staging.Own[0].Path}
 	for _, p := range e.Pubs {
 		paths = append(paths, &p.HostPath, &p.TaskPath, &p.Own[0].Path)
@@ -201,7 +201,7 @@ func TestAllPathsFollowAMove(t *testing.T) {
 			t.Errorf("path %d is %s", i, *p)
 		}
 	}
-	if !slices.Equal(e.Staging.Mounts, []string{"/new/s 7:1", "no path"}) {
+	if !slices.Equal(e.Staging.Mounts, []string{"/new/s 7:1", "nothing"}) {
 		t.Errorf("the mounts are %q", e.Staging.Mounts)
 	}
 }
