@@ -144,7 +144,11 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 		if s == nil {
 			return nil, status.Errorf(codes.NotFound, "volume %q does not exist", v.SourceVolume)
 		}
-		v.Size, from = max(v.Size, s.Size), p.volumeDir(s.ID)
+		v.Size = max(v.Size, s.Size)
+		var err error
+		if from, err = p.madeDir(s.ID); err != nil {
+			return nil, err
+		}
 	}
 	if size < 0 || limit > 0 && v.Size > limit || v.Size > p.cfg.Capacity {
 		return nil, status.Errorf(codes.OutOfRange, "a volume of %d bytes cannot be made", v.Size)
@@ -168,12 +172,13 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 	}
 	v.FSSize = v.Size
 	v.Context = map[string]string{"fake/name": ids.Segment(v.Name)}
-	dir := p.volumeDir(v.ID)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, status.Error(codes.Internal, err.Error())
+	if !p.cfg.Memory {
+		if _, err := p.madeDir(v.ID); err != nil {
+			return nil, err
+		}
 	}
 	if from != "" {
-		if err := os.CopyFS(filepath.Join(dir), os.DirFS(from)); err != nil {
+		if err := os.CopyFS(p.volumeDir(v.ID), os.DirFS(from)); err != nil {
 			return nil, status.Error(codes.Internal, err.Error())
 		}
 	}
@@ -184,6 +189,15 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 
 func (p *Plugin) volumeDir(id string) string {
 	return filepath.Join(p.cfg.Dir, "volumes", ids.Segment(id))
+}
+
+// madeDir is a volume's directory, which is there then: with the state in memory it is made when it is first used.
+func (p *Plugin) madeDir(id string) (string, error) {
+	dir := p.volumeDir(id)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", status.Error(codes.Internal, err.Error())
+	}
+	return dir, nil
 }
 
 func (p *Plugin) volumePB(v *volume) *pb.Volume {

@@ -125,7 +125,11 @@ func (p *Plugin) NodeStageVolume(_ context.Context, r *pb.NodeStageVolumeRequest
 		if r.GetVolumeCapability().GetBlock() != nil {
 			return nil
 		}
-		return p.bind(p.volumeDir(v.ID), r.GetStagingTargetPath(), false)
+		dir, err := p.madeDir(v.ID)
+		if err != nil {
+			return err
+		}
+		return p.bind(dir, r.GetStagingTargetPath(), false)
 	})
 	return &pb.NodeStageVolumeResponse{}, err
 }
@@ -208,7 +212,10 @@ func (p *Plugin) publish(v *volume, r *pb.NodePublishVolumeRequest) error {
 	if err := os.Mkdir(r.GetTargetPath(), 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 		return status.Error(codes.Internal, err.Error())
 	}
-	from := p.volumeDir(v.ID)
+	from, err := p.madeDir(v.ID)
+	if err != nil {
+		return err
+	}
 	if r.GetStagingTargetPath() != "" {
 		from = r.GetStagingTargetPath()
 	}

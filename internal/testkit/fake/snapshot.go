@@ -43,7 +43,11 @@ func (p *Plugin) cutSnapshot(st *state, v *volume, name, login string) (*snapsho
 		Size:      v.Size,
 		CreatedAt: time.Now().UTC(),
 	}
-	if err := os.CopyFS(p.snapDir(s.ID), os.DirFS(p.volumeDir(v.ID))); err != nil {
+	from, err := p.madeDir(v.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.CopyFS(p.snapDir(s.ID), os.DirFS(from)); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	st.Snapshots[s.ID] = s
