@@ -234,8 +234,8 @@ func TestTheRecordOfAnAttachmentThatIsThere(t *testing.T) {
 }
 
 // Given what a node reports to have staged, then an attachment that the state lacks is made of it, as Uncertain and
-// with its generation, unless there is one, the node is another machine, the claim ended by proof, or the plugin attaches
-// nothing.
+// with its generation, unless there is one, the node is another machine, the claim ended by proof, or the plugin
+// attaches nothing.
 func TestAnAttachmentThatTheStateLacksIsLearntOfItsNode(t *testing.T) {
 	_, entry := staged("n1", volume.Present)
 	_, quiet := staged("n1", volume.Absent)
