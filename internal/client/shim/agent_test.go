@@ -26,6 +26,7 @@ import (
 	"berth/internal/port/driver/exec"
 	"berth/internal/port/driver/rawexec"
 	"berth/internal/shimproto"
+	"berth/internal/testkit/await"
 )
 
 // TestHelperAgent is no test: it is the agent that TestTasksOutliveAKilledAgent starts and kills.
@@ -158,8 +159,13 @@ func TestAHandleOfAnotherBootIsNotFound(t *testing.T) {
 }
 
 func TestAShimIsDeafToSignalsForTheAgent(t *testing.T) {
-	l := newLauncher(t)
-	p := start(t, l, ids.New(), `trap 'exit 3' TERM; echo; while :; do sleep 0.02; done`, nil)
+	l, logs := newLauncher(t), tempDir(t)
+	p := start(t, l, ids.New(), `trap 'exit 3' TERM; echo; while :; do sleep 0.02; done`,
+		func(s *driver.LaunchSpec) { s.Logs.Dir = logs })
+	await.Eventually(t, "the task to listen", func() bool {
+		out, err := os.ReadFile(filepath.Join(logs, "web.stdout.0"))
+		return err == nil && len(out) > 0
+	})
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT} {
 		if err := unix.Kill(p.Handle().ShimPID, sig); err != nil {
 			t.Fatal(err)
