@@ -42,6 +42,7 @@ import (
 //	forgets v1, has v1 [n1]           the provider lost it, or has it
 //	left N [max=M]                    the provider has N bytes left, and at most M for a volume
 //	keys lost|back                    nobody can open secrets; everybody can again
+//	disk full|back                    the keepers can write nothing down; they can again
 //	job j v1 v2 [on=NODE]             a job is registered that brings these volumes, and may run on that node alone
 //	leader lost|back                  the term of leadership ends; a new one begins
 //	look KIND v1|grant a1|plugin p    what the last such call was made with; what a node receives to mount with;
@@ -101,6 +102,10 @@ func (w *world) command(name string, words []string) error {
 			return err
 		}
 		return w.look(first, words[1])
+	case "disk":
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.full = first == "full"
 	case "answer", "finish", "forgets", "has", "left", "keys":
 		return w.script(name, words)
 	default:

@@ -1,6 +1,7 @@
 package keepers
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/base/fault"
 	"berth/internal/base/ids"
 	"berth/internal/base/lifecycle"
 	"berth/internal/model/plugin"
@@ -41,6 +43,7 @@ type world struct {
 
 	mu      sync.Mutex
 	keyless bool            // nobody can open secrets
+	full    bool            // the keepers can write nothing down
 	said    strings.Builder // the keepers' log
 	events  []event
 	records map[string]string // as they were printed last
@@ -92,7 +95,7 @@ func (w *world) lead() {
 	log := slog.New(slog.NewTextHandler(said{w}, &slog.HandlerOptions{Level: slog.LevelInfo}))
 	ck := claims.New(claims.Config{
 		Store:    w.c.Store,
-		Proposer: w.c,
+		Proposer: diskful{w},
 		Dispatch: w.dispatch,
 		Secrets:  secrets{w},
 		Nodes:    w.provider,
@@ -100,7 +103,7 @@ func (w *world) lead() {
 	})
 	vk := volumes.New(volumes.Config{
 		Store:    w.c.Store,
-		Proposer: w.c,
+		Proposer: diskful{w},
 		Dispatch: w.dispatch,
 		Secrets:  secrets{w},
 		Nodes:    w.provider,
@@ -115,6 +118,20 @@ func (w *world) lead() {
 			w.t.Errorf("a keeper ended with %v", err)
 		}
 	}
+}
+
+// diskful is the log as the keepers have it: on a disk that may be full.
+type diskful struct{ w *world }
+
+// Propose implements fsm.Proposer.
+func (d diskful) Propose(ctx context.Context, cmd fsm.Command) (any, uint64, error) {
+	d.w.mu.Lock()
+	full := d.w.full
+	d.w.mu.Unlock()
+	if full {
+		return nil, 0, fault.New(fault.Exhausted, "write", "the log", "no space left on device")
+	}
+	return d.w.c.Propose(ctx, cmd)
 }
 
 // said takes what the keepers log for people.
