@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"berth/internal/base/ids"
 	"berth/internal/model/alloc"
 	"berth/internal/wire"
 )
@@ -111,4 +112,29 @@ func TestWhatTheServersCallUnknownIsReported(t *testing.T) {
 		})
 		eventually(t, "it is reported", func() bool { return r.servers.status(id) == alloc.ClientRunning })
 	}
+}
+
+// TestARestoredStateHearsOfEveryAlloc: given allocs whose states the servers have acknowledged, one that runs and one
+// that has ended, when the servers' state is put back to one of before that, of which the node hears when it follows
+// its allocs, then both are reported again: the restored state would wait for ever for the end that it does not know.
+func TestARestoredStateHearsOfEveryAlloc(t *testing.T) {
+	r := newRig(t)
+	agent := r.start()
+	runs := r.servers.place(service(task("web", nil)))
+	ended := r.servers.place(service(task("once", map[string]any{"run_for": "1ms"})))
+	is := func(id ids.Alloc, want string) func() bool {
+		return func() bool { return r.servers.status(id) == want }
+	}
+	eventually(t, "it runs", is(runs, alloc.ClientRunning))
+	r.servers.edit(ended, func(a *alloc.Alloc) { a.DesiredStatus = alloc.DesiredStop })
+	eventually(t, "it has ended", is(ended, alloc.ClientComplete))
+	_, before := r.servers.started()
+	r.servers.change(func() {
+		r.servers.incarnation, r.servers.unknown = "two", true
+		clear(r.servers.reported)
+	})
+	eventually(t, "the node registers", func() bool { _, now := r.servers.started(); return now > before })
+	eventually(t, "the restored state hears that it runs", is(runs, alloc.ClientRunning))
+	eventually(t, "the restored state hears that it has ended", is(ended, alloc.ClientComplete))
+	agent.stop()
 }

@@ -178,7 +178,6 @@ func (s *Session) register(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	first := s.incarnation == ""
 	other := s.incarnation != reply.Incarnation
 	s.incarnation = reply.Incarnation
 	s.beats(reply.HeartbeatTTL)
@@ -192,7 +191,7 @@ func (s *Session) register(ctx context.Context) error {
 	if err := s.accepted(start, reply); err != nil {
 		return &servers.Own{Err: err}
 	}
-	if first {
+	if other { // what an earlier state has acknowledged this one may have lost
 		s.allocs.ReportAll()
 	}
 	return nil
