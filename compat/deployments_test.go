@@ -176,8 +176,14 @@ func planned(a *agent) {
 	if plan.Diff == nil || plan.Diff.Type != "Edited" {
 		a.t.Errorf("the plan is %+v", plan)
 	}
-	latest, _, err := a.Jobs().LatestDeployment("rolled", nil)
-	a.ok(err)
+	var latest *api.Deployment
+	a.eventually("the version that the job went back to is deployed", func() (err error) {
+		latest, _, err = a.Jobs().LatestDeployment("rolled", nil)
+		if err == nil && latest.JobVersion != *job.Version {
+			err = fmt.Errorf("the latest deployment is %+v", latest)
+		}
+		return err
+	})
 	_, _, err = a.Deployments().Fail(latest.ID, nil) // a group is not scaled while it is deployed
 	a.ok(err)
 	stands(a, latest.ID, api.DeploymentStatusFailed)
