@@ -115,17 +115,17 @@ func TestADevelopmentAgentTellsOfOneThatWasKilled(t *testing.T) {
 	}
 	m.run(shellJob("runs", "raw_exec", "while :; do sleep 0.1; done", ""))
 	m.running("runs", 1)
-	told := func() bool {
+	named := func() bool {
 		text, err := os.ReadFile(m.logPath())
 		must(t, err)
 		return strings.Contains(string(text), "berth agent -dev -data-dir "+made[0])
 	}
-	if told() {
+	if named() {
 		t.Error("the first agent tells of its own directory")
 	}
 	m.kill()
 	m.start()
-	if !told() {
+	if !named() {
 		t.Error("the log of the second agent does not say how to end what the first one has left")
 	}
 	if err := m.stop(); err != nil {

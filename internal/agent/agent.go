@@ -71,11 +71,8 @@ func Run(ctx context.Context, cfg *Config, version string, asked Signals) (err e
 		version: version,
 	}
 	if cfg.tempDir {
-		for _, dir := range datadir.Abandoned(cfg.DataDir, os.Geteuid()) {
-			log.Warn("a development agent that was killed has left tasks and files: \"berth agent -dev -data-dir "+dir+
-				"\" takes them over, and Ctrl-C ends them", logkey.Path, dir)
-		}
-		defer a.removeTemp()
+		datadir.WarnOfAbandoned(cfg.DataDir, os.Geteuid(), log)
+		defer datadir.RemoveTemp(cfg.DataDir, log)
 	}
 	trial, err := datadir.Try(cfg.DataDir, os.Geteuid())
 	if err != nil {
@@ -268,13 +265,6 @@ func (a *Agent) stopTasks(ctx context.Context, again <-chan struct{}) error {
 		err = errors.Join(err, a.client.Kill(ctx))
 	}
 	return errors.Join(err, g.Wait())
-}
-
-// removeTemp removes the temporary data directory. Whatever is still mounted below it keeps it, and is named.
-func (a *Agent) removeTemp() {
-	if err := datadir.Remove(a.cfg.DataDir); err != nil {
-		a.log.Warn("the temporary data_dir could not be removed", logkey.Path, a.cfg.DataDir, logkey.Error, err)
-	}
 }
 
 // Describe implements httpapi.Self.

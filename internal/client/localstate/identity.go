@@ -75,7 +75,8 @@ func (s *Store) IdentityCopy() (id Identity, damaged bool, err error) {
 		return Identity{}, false, fault.Wrap(err, fault.Internal, "read", path)
 	}
 	var stored identity
-	if err := Codec.DecodeFile(keyIdentity, data, &stored); err != nil || stored.Node == "" || len(stored.Credential) == 0 {
+	err = Codec.DecodeFile(keyIdentity, data, &stored)
+	if err != nil || stored.Node == "" || len(stored.Credential) == 0 {
 		return Identity{}, true, nil
 	}
 	return stored.open(), false, nil

@@ -36,7 +36,8 @@ func (f *Forms) join() (leave func()) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		if f.readers--; f.readers == 0 {
-			f.made, f.order, f.bytes = map[formKey]*form{}, nil, 0
+			f.made = map[formKey]*form{}
+			f.order, f.bytes = nil, 0
 		}
 	}
 }

@@ -142,7 +142,8 @@ func TestANewAttachmentHasAllThatItsUndoNeeds(t *testing.T) {
 	readOnly := *needs
 	readOnly.Controller.AttachReadOnly = true
 	failed := attachment("n1", volume.Absent)
-	failed.LastError, failed.Tries, failed.NextTry = "no", 3, time.Unix(99, 0).UTC()
+	failed.LastError = "no"
+	failed.Tries, failed.NextTry = 3, time.Unix(99, 0).UTC()
 	puts := func(a *volume.Attachment) func(*state.Tx) { return func(tx *state.Tx) { tx.PutAttachment(a) } }
 	same := attachment("n2", volume.Present)
 	before := func(tx *state.Tx) {
@@ -205,7 +206,8 @@ func TestANewAttachmentHasAllThatItsUndoNeeds(t *testing.T) {
 		}
 		if name == "after one that failed" {
 			want.ModifyIndex = s.Attachment(nil, a.Key()).ModifyIndex
-			want.LastError, want.Tries, want.NextTry = failed.LastError, failed.Tries, failed.NextTry
+			want.LastError = failed.LastError
+			want.Tries, want.NextTry = failed.Tries, failed.NextTry
 		}
 		if !reflect.DeepEqual(a, want) {
 			t.Errorf("%s: it is\n%+v, want\n%+v", name, a, want)
@@ -295,7 +297,8 @@ func TestAnAttachmentThatTheStateLacksIsLearntOfItsNode(t *testing.T) {
 // Given mounts that a node has no record of, then the volumes whose names make their paths are listed.
 func TestVolumesThatAreMountedByPathAlone(t *testing.T) {
 	other := registered()
-	other.ID.ID, other.UID, other.Status.ExternalID = "w", "w", "vol-2"
+	other.ID.ID, other.UID = "w", "w"
+	other.Status.ExternalID = "vol-2"
 	mount := volume.UnknownMount{
 		Path: "/d/csi/" + ids.Segment(string(disk.Plugin)) + "/" + volume.StagingTail(disk.ExternalID),
 		Dir:  ids.Segment(string(disk.Plugin)),

@@ -104,8 +104,8 @@ func TestAVolumeIsAttachedBesideADetachThatWaits(t *testing.T) {
 	}
 }
 
-// TestTheEndOfASuspensionIsLookedAtAtOnce: given a volume that waits because a node shows another history, when a person
-// has dismissed that, then it is looked at without a pause, and those that wait for nothing are not.
+// TestTheEndOfASuspensionIsLookedAtAtOnce: given a volume that waits because a node shows another history, when a
+// person has dismissed that, then it is looked at without a pause, and those that wait for nothing are not.
 func TestTheEndOfASuspensionIsLookedAtAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := attached(t, 20)

@@ -131,24 +131,9 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 		Staged:         map[string]staged{},
 		Published:      map[string]map[string]published{},
 	}
-	from := ""
-	if v.SourceSnapshot != "" {
-		s := st.Snapshots[v.SourceSnapshot]
-		if s == nil {
-			return nil, status.Errorf(codes.NotFound, "snapshot %q does not exist", v.SourceSnapshot)
-		}
-		v.Size, from = max(v.Size, s.Size), p.snapDir(s.ID)
-	}
-	if v.SourceVolume != "" {
-		s := st.Volumes[v.SourceVolume]
-		if s == nil {
-			return nil, status.Errorf(codes.NotFound, "volume %q does not exist", v.SourceVolume)
-		}
-		v.Size = max(v.Size, s.Size)
-		var err error
-		if from, err = p.madeDir(s.ID); err != nil {
-			return nil, err
-		}
+	from, err := p.sourceOf(st, v)
+	if err != nil {
+		return nil, err
 	}
 	if size < 0 || limit > 0 && v.Size > limit || v.Size > p.cfg.Capacity {
 		return nil, status.Errorf(codes.OutOfRange, "a volume of %d bytes cannot be made", v.Size)
@@ -185,6 +170,26 @@ func (p *Plugin) newVolume(st *state, r *pb.CreateVolumeRequest) (*volume, error
 	st.Volumes[v.ID], st.names[v.Name] = v, v
 	st.bytes += v.Size
 	return v, nil
+}
+
+// sourceOf is the directory that a volume is made from, which is at least as large then; empty: it is made from none.
+func (p *Plugin) sourceOf(st *state, v *volume) (from string, err error) {
+	if v.SourceSnapshot != "" {
+		s := st.Snapshots[v.SourceSnapshot]
+		if s == nil {
+			return "", status.Errorf(codes.NotFound, "snapshot %q does not exist", v.SourceSnapshot)
+		}
+		v.Size, from = max(v.Size, s.Size), p.snapDir(s.ID)
+	}
+	if v.SourceVolume != "" {
+		s := st.Volumes[v.SourceVolume]
+		if s == nil {
+			return "", status.Errorf(codes.NotFound, "volume %q does not exist", v.SourceVolume)
+		}
+		v.Size = max(v.Size, s.Size)
+		return p.madeDir(s.ID)
+	}
+	return from, nil
 }
 
 func (p *Plugin) volumeDir(id string) string {

@@ -102,11 +102,7 @@ func (w *world) command(name string, words []string) error {
 			return err
 		}
 		return w.look(first, words[1])
-	case "disk":
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.full = first == "full"
-	case "answer", "finish", "forgets", "has", "left", "keys":
+	case "answer", "finish", "forgets", "has", "left", "keys", "disk":
 		return w.script(name, words)
 	default:
 		return w.ask(name, first, words[1:])
@@ -132,10 +128,11 @@ func (w *world) script(name string, words []string) error {
 	if err := known(name, words); err != nil {
 		return err
 	}
-	if name == "keys" {
+	if name == "keys" || name == "disk" {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.keyless = words[0] == "lost"
+		w.keyless = w.keyless && name == "disk" || words[0] == "lost"
+		w.full = w.full && name == "keys" || words[0] == "full"
 		return nil
 	}
 	if name == "left" {

@@ -240,8 +240,8 @@ func TestHowAWantFitsTheStaging(t *testing.T) {
 	}
 }
 
-// Given an alloc's volume, then all that its claim would have to say is told of what is held.
-func TestWhatIsHeldIsToldInFull(t *testing.T) {
+// Given an alloc's volume, then all that its claim would have to say is said of what is held.
+func TestWhatIsHeldIsSaidInFull(t *testing.T) {
 	e := full()
 	id := e.Allocs()[0]
 	held, ok := e.HeldBy(id)
@@ -251,7 +251,7 @@ func TestWhatIsHeldIsToldInFull(t *testing.T) {
 	v := reflect.ValueOf(held)
 	for i := range v.NumField() {
 		if v.Field(i).IsZero() {
-			t.Errorf("%s is not told", v.Type().Field(i).Name)
+			t.Errorf("%s is not said", v.Type().Field(i).Name)
 		}
 	}
 	if both := shared("held", reflect.ValueOf(held.VolumeContext), reflect.ValueOf(e.Staging.Args.VolumeContext)); len(
@@ -288,7 +288,7 @@ func TestADeadFileSystemIsGivenUp(t *testing.T) {
 	}
 }
 
-// Given an entry, then who wants it, whether it is published, and whether it has to grow is told by its publications.
+// Given an entry, then who wants it, whether it is published, and whether it has to grow is said by its publications.
 func TestWhatAnEntrySaysOfItsPublications(t *testing.T) {
 	for name, c := range map[string]struct {
 		pubs                               []Publication

@@ -136,7 +136,7 @@ func TestAnIDFileIsWrittenOnce(t *testing.T) {
 }
 
 // Given an id file with a letter that is another, half written, copied elsewhere or left by a crash, then it names
-// nothing, and is told of or removed as it should be.
+// nothing, and is reported or removed as it should be.
 func TestWhatNamesNoMount(t *testing.T) {
 	dir := t.TempDir()
 	staging, publication := both(t, published(t, dir))
