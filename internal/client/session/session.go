@@ -182,17 +182,15 @@ func (s *Session) register(ctx context.Context) error {
 	s.incarnation = reply.Incarnation
 	s.beats(reply.HeartbeatTTL)
 	s.mu.Unlock()
-	if other {
+	if other { // what an earlier state has acknowledged this one may have lost
 		s.gate.Set(false)
+		s.allocs.ReportAll()
 	}
 	s.follow(req, reply)
 	s.link.Learn(reply.Servers, 0)
 	s.link.Reachable()
 	if err := s.accepted(start, reply); err != nil {
 		return &servers.Own{Err: err}
-	}
-	if other { // what an earlier state has acknowledged this one may have lost
-		s.allocs.ReportAll()
 	}
 	return nil
 }
