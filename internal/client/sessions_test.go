@@ -115,9 +115,33 @@ func TestWhatTheServersCallUnknownIsReported(t *testing.T) {
 }
 
 // TestARestoredStateHearsOfEveryAlloc: given allocs whose states the servers have acknowledged, one that runs and one
-// that has ended, when the servers' state is put back to one of before that, of which the node hears when it follows
-// its allocs, then both are reported again: the restored state would wait for ever for the end that it does not know.
+// that has ended, when the servers' state is put back to one of before that, by a restore or by their disks, of which
+// the node hears when it follows its allocs, then both are reported again: that state would wait for ever for the end
+// that it does not know.
 func TestARestoredStateHearsOfEveryAlloc(t *testing.T) {
+	t.Run("restored", func(t *testing.T) {
+		hearsAll(t, func(s *fakeServers, _ func() bool) {
+			s.change(func() {
+				s.incarnation, s.unknown = "two", true
+				clear(s.reported)
+			})
+		})
+	})
+	t.Run("shortened", func(t *testing.T) {
+		hearsAll(t, func(s *fakeServers, armed func() bool) {
+			s.change(func() { s.down = true })
+			eventually(t, "the stream of allocs to end", func() bool { return !armed() })
+			s.fork("another")
+			s.change(func() {
+				s.down = false
+				clear(s.reported)
+			})
+		})
+	})
+}
+
+func hearsAll(t *testing.T, putBack func(s *fakeServers, armed func() bool)) {
+	t.Helper()
 	r := newRig(t)
 	agent := r.start()
 	runs := r.servers.place(service(task("web", nil)))
@@ -128,12 +152,7 @@ func TestARestoredStateHearsOfEveryAlloc(t *testing.T) {
 	eventually(t, "it runs", is(runs, alloc.ClientRunning))
 	r.servers.edit(ended, func(a *alloc.Alloc) { a.DesiredStatus = alloc.DesiredStop })
 	eventually(t, "it has ended", is(ended, alloc.ClientComplete))
-	_, before := r.servers.started()
-	r.servers.change(func() {
-		r.servers.incarnation, r.servers.unknown = "two", true
-		clear(r.servers.reported)
-	})
-	eventually(t, "the node registers", func() bool { _, now := r.servers.started(); return now > before })
+	putBack(r.servers, agent.Armed)
 	eventually(t, "the restored state hears that it runs", is(runs, alloc.ClientRunning))
 	eventually(t, "the restored state hears that it has ended", is(ended, alloc.ClientComplete))
 	agent.stop()

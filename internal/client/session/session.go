@@ -336,6 +336,7 @@ func (s *Session) take(ctx context.Context, set *wire.AllocSet) error {
 		s.log.Warn("the servers' state does not continue what this node has seen: it was restored or shortened. What "+
 			"it does not know is kept",
 			"seen_index", seen.Index, "seen_mark", seen.Mark, "index", set.At.Index, "mark", set.At.Mark)
+		s.allocs.ReportAll() // what was acknowledged since is lost
 	}
 	if err := s.allocs.Apply(ctx, set); err != nil {
 		return err
