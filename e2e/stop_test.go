@@ -12,19 +12,26 @@ import (
 	"berth/internal/conformance/csi/proxy"
 )
 
-// TestInterruptLeavesNothing: given a -dev agent in a directory of its own with tasks and volumes in use, when it is
-// interrupted, then it ends by itself, and its directory is gone with everything else.
-func TestInterruptLeavesNothing(t *testing.T) {
-	m := prepare(t, true)
-	home := filepath.Join(m.root, "t")
+// inTemp starts a -dev agent in a directory of its own, below a home that has no other.
+func inTemp(t *testing.T) (m *machine, home, made string) {
+	t.Helper()
+	m = prepare(t, true)
+	home = filepath.Join(m.root, "t")
 	must(t, os.Mkdir(home, 0o700))
 	m.temp, m.env = true, []string{"TMPDIR=" + home}
 	m.start()
-	made, err := filepath.Glob(filepath.Join(home, "berth-*"))
-	if err != nil || len(made) != 1 {
-		t.Fatalf("data directories: %v, %v", made, err)
+	all, err := filepath.Glob(filepath.Join(home, "berth-*"))
+	if err != nil || len(all) != 1 {
+		t.Fatalf("data directories: %v, %v", all, err)
 	}
-	m.data = made[0]
+	return m, home, all[0]
+}
+
+// TestInterruptLeavesNothing: given a -dev agent in a directory of its own with tasks and volumes in use, when it is
+// interrupted, then it ends by itself, and its directory is gone with everything else.
+func TestInterruptLeavesNothing(t *testing.T) {
+	m, home, made := inTemp(t)
+	m.data = made
 	m.awaitPlugin("local-csi")
 	m.create("a", "local-csi", "multi-node-multi-writer")
 	m.run(writer{id: "users", volume: "a", count: 2, access: "multi-node-multi-writer"}.hcl())
@@ -67,16 +74,8 @@ func TestInterruptLeavesNothing(t *testing.T) {
 // and a task that does not listen, when it is interrupted twice, then it does not wait, and no process and no directory
 // of it is left: no later agent would find them.
 func TestASecondInterruptLeavesNothingThatNobodyFinds(t *testing.T) {
-	m := prepare(t, true)
-	home := filepath.Join(m.root, "t")
-	must(t, os.Mkdir(home, 0o700))
-	m.temp, m.env = true, []string{"TMPDIR=" + home}
-	m.start()
-	made, err := filepath.Glob(filepath.Join(home, "berth-*"))
-	if err != nil || len(made) != 1 {
-		t.Fatalf("data directories: %v, %v", made, err)
-	}
-	m.data = made[0]
+	m, home, made := inTemp(t)
+	m.data = made
 	m.awaitPlugin("local-csi")
 	m.run(strings.Replace(shellJob("deaf", "raw_exec",
 		"trap 'echo heard' TERM INT; echo deaf; while :; do sleep 0.1; done", ""),
@@ -104,21 +103,13 @@ func TestASecondInterruptLeavesNothingThatNobodyFinds(t *testing.T) {
 // another one is started, then its log names that directory and the command; and when that is run and interrupted, then
 // what ran of the first one has ended.
 func TestADevelopmentAgentTellsOfOneThatWasKilled(t *testing.T) {
-	m := prepare(t, true)
-	home := filepath.Join(m.root, "t")
-	must(t, os.Mkdir(home, 0o700))
-	m.temp, m.env = true, []string{"TMPDIR=" + home}
-	m.start()
-	made, err := filepath.Glob(filepath.Join(home, "berth-*"))
-	if err != nil || len(made) != 1 {
-		t.Fatalf("data directories: %v, %v", made, err)
-	}
+	m, _, made := inTemp(t)
 	m.run(shellJob("runs", "raw_exec", "while :; do sleep 0.1; done", ""))
 	m.running("runs", 1)
 	named := func() bool {
 		text, err := os.ReadFile(m.logPath())
 		must(t, err)
-		return strings.Contains(string(text), "berth agent -dev -data-dir "+made[0])
+		return strings.Contains(string(text), "berth agent -dev -data-dir "+made)
 	}
 	if named() {
 		t.Error("the first agent tells of its own directory")
@@ -134,7 +125,7 @@ func TestADevelopmentAgentTellsOfOneThatWasKilled(t *testing.T) {
 	if len(processesOf(m.root)) == 0 {
 		t.Fatal("the second agent has ended what the first one left, or the test does not see it")
 	}
-	m.temp, m.data = false, made[0]
+	m.temp, m.data = false, made
 	m.start()
 	if err := m.stop(); err != nil {
 		t.Fatal(err)

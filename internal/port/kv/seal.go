@@ -11,8 +11,8 @@ import (
 
 // A record is kept with a checksum of its bucket, its key and its bytes, because the library's file has one of its
 // first two pages alone: a flipped bit in a record would pass for what was written. The checksum stands before the
-// record as the number of a CBOR tag (RFC 8949 §3.4). Programs that know no checksums skip a tag that they do not know,
-// so that a node can be put back to one; what they write has none, and is taken as it is.
+// record as the number of a CBOR tag (RFC 8949 §3.4). Programs that know no checksums skip a tag that they do not
+// know, so that a node can be put back to one; what they write has none, and is taken as it is.
 const (
 	tag32     = 0xda    // a tag whose number has four bytes
 	tagMajor  = 0b110   // the upper three bits of the first byte of every tag
@@ -53,8 +53,8 @@ func unseal(bucket, key string, stored []byte) ([]byte, error) {
 	return record, nil
 }
 
-// Record is one that is damaged.
-type Record struct {
+// DamagedRecord is one that is not what was written, and why.
+type DamagedRecord struct {
 	Bucket, Key string
 	Err         error
 }
@@ -83,7 +83,7 @@ type anything struct{}
 func (*anything) UnmarshalCBOR([]byte) error { return nil }
 
 // Damaged lists the records whose checksums are not those of their bytes, or that are not well-formed.
-func (s *Store) Damaged() (out []Record, err error) {
+func (s *Store) Damaged() (out []DamagedRecord, err error) {
 	err = s.db.View(func(tx *bolt.Tx) error {
 		return tx.ForEach(func(name []byte, b *bolt.Bucket) error {
 			return b.ForEach(func(k, v []byte) error {
@@ -93,7 +93,8 @@ func (s *Store) Damaged() (out []Record, err error) {
 					err = s.codec.Decode(record, new(anything))
 				}
 				if err != nil {
-					out = append(out, Record{bucket, key, fmt.Errorf("record %s/%s: %w", bucket, key, err)})
+					err = fmt.Errorf("record %s/%s: %w", bucket, key, err)
+					out = append(out, DamagedRecord{bucket, key, err})
 				}
 				return nil
 			})

@@ -131,8 +131,11 @@ func (w *world) script(name string, words []string) error {
 	if name == "keys" || name == "disk" {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.keyless = w.keyless && name == "disk" || words[0] == "lost"
-		w.full = w.full && name == "keys" || words[0] == "full"
+		if name == "keys" {
+			w.keyless = words[0] == "lost"
+		} else {
+			w.full = words[0] == "full"
+		}
 		return nil
 	}
 	if name == "left" {
